@@ -1,0 +1,164 @@
+"""The CWR heads: temporary weights tw to train with, consolidated weights cw to test with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from everlearn.equations import consolidated, overhead_cwr
+from everlearn.errors import DataError, check, check_choice, sentence
+from everlearn.heads.base import Head
+from everlearn.keyed import keyed_generator
+from everlearn.theta import Extend
+
+Shift = Literal["none", "batch", "all"]
+Bias = Literal["fixed", "learned", "zero"]
+
+
+@dataclass
+class CWR(Head):
+    """Copy Weights with Re-init, and CWR+ by its knobs (Algorithms 1 and 2).
+
+    Before B_i, tw starts anew for all rows, as `init` says (CWR: gaussian; CWR+: zero), without momentum. After it,
+    cw[j] = w_i·(tw[j] − avg(tw)) / std(tw) for the classes j of B_i. Between batches the output layers hold cw.
+
+    w_1, w_i: CWR's scale for B_1 and for later batches (CWR+: 1).
+    shift: CWR+'s mean shift; avg(tw) is one scalar for each output layer, over all elements of B_i's rows (`batch`),
+    or of all rows, as the text can be read (`all`: about 0, by the softmax); `none` for CWR.
+    unit_std: divide by the standard deviation of the same elements as well, which the paper tried.
+    bias: `fixed` at 1 for classes seen and 0 for others, never trained (the authors' code); `zero`; or `learned`,
+    started at 0 and consolidated as one more column, with an avg of its own.
+
+    >>> CWR(init="zero", shift="batch").w_i
+    1.0
+    """
+
+    name: ClassVar[str] = "cwr"
+    shared_only: ClassVar[bool] = True
+
+    w_1: float = 1.0
+    w_i: float = 1.0
+    shift: Shift = "none"
+    unit_std: bool = False
+    bias: Bias = "fixed"
+
+    cw_: list[Tensor] = field(default_factory=list, init=False)  # while a batch is learnt: cw, laid out as the outputs
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("shift", self.shift, get_args(Shift))
+        check_choice("bias", self.bias, get_args(Bias))
+        check(
+            self.init != "keep",
+            "A CWR head starts tw anew for every batch",
+            expected="zero, constant, gaussian or xavier",
+            got=self.init,
+            do='Use init="zero" for CWR+ and AR1, init="gaussian" for CWR.',
+        )
+
+    def check(self, classes: list[int]) -> None:
+        known = sorted({self.classes_[row] for row in self.seen_} & set(classes))
+        if known:
+            raise DataError(
+                sentence(
+                    "CWR and CWR+ would overwrite the consolidated rows of known classes",
+                    expected="classes that no earlier batch had",
+                    got=known,
+                    do="Use them on streams of new classes (NC).",
+                )
+            )
+        super().check(classes)
+
+    def init_rows(self, rows: range) -> None:
+        """cw = 0 (line 1)."""
+        with torch.no_grad():
+            for part in self._live():
+                part[rows.start : rows.stop] = 0.0
+
+    def begin(self, classes: list[int], i: int, *, distils: bool) -> Extend | None:
+        extend = super().begin(classes, i, distils=distils)
+        self.cw_ = [part.clone() for part in self._live()]
+        generator = keyed_generator(self.seed, "tw", i)
+        with torch.no_grad():
+            for part, v in zip(self._live(), self.theta.output_views(self.theta.v), strict=True):
+                v.zero_()
+                if _is_bias(part):
+                    part.copy_(self._bias_start(part))
+                else:
+                    self.fill_(part, generator)  # line 5: re-init tw, or tw = 0
+        self.hold_begin(distils=distils)
+        return extend
+
+    def hold_begin(self, *, distils: bool) -> None:
+        super().hold_begin(distils=distils)
+        if self.bias != "learned":
+            every = torch.arange(self.s, device=self.theta.value.device)
+            for part, v in zip(self._live(), self.theta.output_views(self.theta.v), strict=True):
+                if _is_bias(part):
+                    self._held.append((part, v, every, part.clone()))
+
+    def consolidate(self, i: int) -> None:
+        super().consolidate(i)
+        cw = self._merged()
+        self.cw_ = []
+        self._write(cw)
+
+    @contextmanager
+    def testing(self) -> Iterator[None]:
+        if not self.cw_:
+            yield
+            return
+        tw = [part.clone() for part in self._live()]
+        self._write(self._merged())
+        try:
+            yield
+        finally:
+            self._write(tw)
+
+    def overhead(self, pn: list[int]) -> int:
+        return overhead_cwr(self.s, pn)
+
+    def _live(self) -> list[Tensor]:
+        """The output layers' weights and biases as they stand in Θ."""
+        return self.theta.output_views(self.theta.value)
+
+    def _write(self, parts: list[Tensor]) -> None:
+        for live, part in zip(self._live(), parts, strict=True):
+            live.copy_(part)
+
+    def _bias_start(self, part: Tensor) -> Tensor:
+        start = torch.zeros_like(part)
+        if self.bias == "fixed":
+            start[self.seen_] = 1.0
+        return start
+
+    def _merged(self) -> list[Tensor]:
+        """cw with the rows of the batch at hand consolidated from tw (lines 9 and 10)."""
+        rows = self.batches_[-1]
+        w = self.w_1 if len(self.batches_) == 1 else self.w_i
+        merged = []
+        for old, tw in zip(self.cw_, self._live(), strict=True):
+            cw = old.clone()
+            if _is_bias(tw) and self.bias != "learned":
+                cw = self._bias_start(tw)
+            else:
+                of = tw if self.shift == "all" else tw[rows]
+                avg = 0.0 if self.shift == "none" else float(of.mean())
+                std = float(tw[rows].std(correction=0)) if self.unit_std and not _is_bias(tw) else 1.0
+                cw[rows] = consolidated(tw[rows], w, avg, std)
+            merged.append(cw)
+        return merged
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "cw": list(self.cw_)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.cw_ = list(state["cw"])
+
+
+def _is_bias(part: Tensor) -> bool:
+    return part.ndim == 1

@@ -1,0 +1,89 @@
+"""The outer protocol: what runs, evaluation and reports know of a learner, whatever it is inside."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from everlearn.batch import Batch
+from everlearn.evaluation import Accuracy, accuracy
+from everlearn.state import State
+from everlearn.storage import Ledger
+
+Rows = Literal["seen", "all"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of SGD, just made: batch i, epoch and step (1-based), of how many steps, and its loss and η."""
+
+    i: int
+    epoch: int
+    step: int
+    steps: int
+    loss: float
+    eta: float
+
+
+OnStep = Callable[[Step], None]
+
+
+class Learner(ABC):
+    """Learns batches one after the other, and tells apart all classes met so far.
+
+    i_ is the number of batches begun.
+    """
+
+    i_: int
+
+    @property
+    @abstractmethod
+    def classes_(self) -> list[int]:
+        """The class of each row."""
+
+    @abstractmethod
+    def learn(self, batch: Batch, on_step: OnStep | None = None) -> None:
+        """Learn B_i, or leave the learner as it was before the call.
+
+        After each step on_step is told; there state_dict() may be taken, to go on from the middle of the batch.
+        """
+
+    @abstractmethod
+    def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:
+        """The rows that `scores` has as columns."""
+
+    @abstractmethod
+    def scores(self, x: Any, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
+        """A score for each pattern and each of `columns(rows, batch=batch)`; the highest is the prediction.
+
+        rows: over the classes seen so far, or over all rows. batch: over the classes of one batch (MT: the task known).
+        """
+
+    @abstractmethod
+    def state_dict(self) -> State:
+        """Everything learnt, also in the middle of a batch."""
+
+    @abstractmethod
+    def load_state_dict(self, state: State) -> None:
+        """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing."""
+
+    @abstractmethod
+    def storage(self) -> Ledger:
+        """The paper's formula for this strategy beside what it really keeps."""
+
+    def predict(self, x: Any, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
+        """The class of the highest score for each pattern."""
+        best = self.scores(x, rows, batch=batch).argmax(dim=1).cpu()
+        classes = self.classes_
+        return torch.tensor([classes[row] for row in self.columns(rows, batch=batch)])[best]
+
+    def evaluate(self, batch: Batch, *, task: int | None = None) -> Accuracy:
+        """Accuracy over all rows and over the classes seen; task: with scores over one batch's classes (MT)."""
+        y = batch.y.cpu()
+        if task is not None:
+            known = accuracy(self.predict(batch.x, batch=task), y)
+            return Accuracy(known, known)
+        return Accuracy(accuracy(self.predict(batch.x, "all"), y), accuracy(self.predict(batch.x, "seen"), y))

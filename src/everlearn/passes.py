@@ -1,0 +1,76 @@
+"""Extra passes over a batch: predictions and gradients with the network as it is, in evaluation mode.
+
+They draw no random numbers and change nothing in the network, so training goes on as if they had not been.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+
+from everlearn.models.network import Network
+from everlearn.theta import Scope, Theta
+
+Loss = Callable[[tuple[Tensor, ...], Tensor], Tensor]
+"""L_cross from every output's logits and the true rows."""
+
+
+@contextmanager
+def evaluation_mode(network: Network) -> Iterator[None]:
+    """Everything in evaluation mode, and back to each module's own mode afterwards."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def logits(network: Network, x: Tensor, minibatch: int) -> list[Tensor]:
+    """Every output layer's logits for all patterns, each [n, rows]."""
+    device = next(network.parameters()).device
+    with evaluation_mode(network), torch.no_grad():
+        parts = [network(part.to(device)) for part in x.split(minibatch)]
+    return [torch.cat(output) for output in zip(*parts, strict=True)]
+
+
+class Gradients:
+    """Gradients of L_cross over the patterns of B_i, at the weights as they are, as vectors laid out like Θ.
+
+    x, y: patterns and their rows; order: a random order of the patterns, so that minibatches are fair samples of B_i.
+    """
+
+    def __init__(self, theta: Theta, scope: Scope, loss: Loss, x: Tensor, y: Tensor, order: Tensor) -> None:
+        self._theta, self._scope, self._loss = theta, scope, loss
+        self._x, self._y, self._order = x, y, order
+
+    def __len__(self) -> int:
+        return len(self._y)
+
+    def minibatches(self, size: int) -> Iterator[Tensor]:
+        """The mean gradient of each minibatch; n_i patterns are shared out as evenly as they go."""
+        network = self._theta.network
+        with evaluation_mode(network):
+            for part in self._order.tensor_split(-(-len(self) // size)):
+                self._theta.grad.zero_()
+                self._loss(network(self._x[part]), self._y[part]).backward()
+                yield self._scope.grad
+        self._theta.grad.zero_()
+
+    def examples(self, chunk: int) -> Iterator[Tensor]:
+        """The gradient of each pattern apart, in matrices of at most `chunk` rows."""
+        network, theta = self._theta.network, self._theta
+        segments = [s for s in theta.segments if s.shared or not self._scope.shared_only]
+        values = {s.name: theta.view(s, theta.value) for s in segments}
+
+        def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            return self._loss(functional_call(network, parameters, (x[None],)), y[None])
+
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0))
+        with evaluation_mode(network):
+            for part in self._order.split(chunk):
+                by_name = gradients(values, self._x[part], self._y[part])
+                yield torch.cat([by_name[s.name].reshape(len(part), -1) for s in segments], dim=1).detach()

@@ -1,0 +1,135 @@
+"""The paper's strategies as named combinations of slots, with its hyperparameters."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from everlearn.errors import ConfigError, check_choice, sentence
+from everlearn.heads import CWR, PerTask, Plain
+from everlearn.memories import Everything, NoMemory
+from everlearn.models.network import Network
+from everlearn.paper import PAPER
+from everlearn.regularisers import EWC, LWF, SI, Freeze, NoRegulariser
+from everlearn.slots import Slots
+from everlearn.strategy import Strategy
+
+Knobs = Mapping[str, Any]
+"""Knobs by dotted name: "si.lam", "head.growth", "training.first.epochs"; or a slot's kind: "head" → "per_task"."""
+
+
+CWR_PLUS = CWR(init="zero", shift="batch")
+
+PRESETS: dict[str, Slots] = {
+    "naive": Slots(Plain()),
+    "cumulative": Slots(Plain(), memory=Everything()),
+    "lwf": Slots(Plain(growth="expanding"), LWF()),
+    "ewc": Slots(Plain(), EWC(lam=5e4)),
+    "si": Slots(Plain(), SI(lam=5e4, w_1=1e-3, w_i=1e-3)),
+    "fw": Slots(Plain(growth="expanding", old_rows="frozen"), Freeze()),
+    "cw": Slots(Plain(growth="expanding"), Freeze()),
+    "cwr": Slots(CWR(), Freeze()),
+    "cwr+": Slots(CWR_PLUS, Freeze()),
+    "ar1": Slots(CWR_PLUS, SI(lam=3e4, w_1=1e-3, w_i=1e-3)),
+    "ar1-ewc": Slots(CWR_PLUS, EWC(lam=3e4)),
+    "ar1-lwf": Slots(CWR_PLUS, LWF()),
+}
+"""Slots by the name of the strategy, with hyperparameters of our own."""
+
+KINDS: dict[str, dict[str, type]] = {
+    "head": {kind.name: kind for kind in (Plain, PerTask, CWR)},
+    "regulariser": {kind.name: kind for kind in (NoRegulariser, Freeze, LWF, EWC, SI)},
+    "memory": {kind.name: kind for kind in (NoMemory, Everything)},
+}
+"""Every kind that a slot can be of, by name."""
+
+
+def preset(name: str, setting: str | None = None, knobs: Knobs | None = None) -> Slots:
+    """The slots of a strategy, with the paper's hyperparameters for a setting, and then with the knobs given.
+
+    setting: one of "caffenet/core50", "googlenet/core50", "cifarnet/icifar-100"; None for defaults of our own.
+
+    >>> slots = preset("ar1", "cifarnet/icifar-100", {"si.lam": 1e5})
+    >>> slots.regulariser.lam, slots.regulariser.w_1, slots.training.first.epochs
+    (100000.0, 0.00015, 60)
+    """
+    if name not in PRESETS:
+        raise ConfigError(
+            sentence("Unknown strategy", expected=f"one of {list(PRESETS)}", got=repr(name), do="Choose one.")
+        )
+    slots = PRESETS[name]
+    if setting is not None:
+        if setting not in PAPER:
+            raise ConfigError(
+                sentence("Unknown setting", expected=f"one of {list(PAPER)}", got=repr(setting), do="Choose one.")
+            )
+        slots = with_knobs(slots, PAPER[setting][name])
+    return with_knobs(slots, knobs or {})
+
+
+def build(
+    name: str,
+    network: Network,
+    *,
+    setting: str | None = None,
+    knobs: Knobs | None = None,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> Strategy:
+    """A learner from the name of a strategy and a network.
+
+    >>> from everlearn.models import small
+    >>> build("ar1", small(classes=10), knobs={"si.lam": 1e4}).regulariser.lam
+    10000.0
+    """
+    return Strategy(network, preset(name, setting, knobs), seed=seed, device=device)
+
+
+def with_knobs(slots: Slots, knobs: Knobs) -> Slots:
+    """The slots with these knobs turned, in this order. A slot goes by its place (head) or by its own name (cwr).
+
+    >>> with_knobs(preset("cwr+"), {"cwr.growth": "expanding"}).head.growth
+    'expanding'
+    >>> with_knobs(preset("lwf"), {"head": "per_task"}).head  # MT
+    PerTask(growth='expanding', classes=None, init='gaussian', init_scale=0.01, classes_=[], batches_=[])
+    """
+    for knob, value in knobs.items():
+        place, _, rest = knob.partition(".")
+        places = {f.name: f.name for f in dataclasses.fields(slots)}
+        places |= {getattr(slots, kind).name: kind for kind in KINDS}
+        if place not in places or not (rest or place in KINDS):
+            raise ConfigError(
+                sentence(
+                    "Unknown knob",
+                    expected=f"SLOT.KNOB, with a slot among {sorted(set(places) - {'none'})}",
+                    got=repr(knob),
+                    do="Other slots belong to other strategies.",
+                )
+            )
+        slot = places[place]
+        old = getattr(slots, slot)
+        new = _turn(old, rest, value, knob) if rest else _of_kind(slot, value, old)
+        slots = dataclasses.replace(slots, **{slot: new})
+    return slots
+
+
+def _knob_names(owner: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(owner) if f.init] if dataclasses.is_dataclass(owner) else []
+
+
+def _turn(owner: Any, name: str, value: Any, knob: str) -> Any:
+    """The owner with one knob turned."""
+    first, _, rest = name.partition(".")
+    names = _knob_names(owner)
+    if first not in names:
+        raise ConfigError(sentence("Unknown knob", expected=f"one of {names}", got=repr(knob), do="Choose one."))
+    new = _turn(getattr(owner, first), rest, value, knob) if rest else value
+    return dataclasses.replace(owner, **{first: new})
+
+
+def _of_kind(slot: str, kind: Any, old: Any) -> Any:
+    """A slot of another kind, with the knobs that both kinds have."""
+    check_choice(f"kind of {slot}", kind, tuple(KINDS[slot]))
+    new = KINDS[slot][kind]
+    return new(**{name: getattr(old, name) for name in _knob_names(old) if name in _knob_names(new)})

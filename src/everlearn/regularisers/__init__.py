@@ -1,0 +1,9 @@
+"""Regularisers: what holds the weights, one a file."""
+
+from everlearn.regularisers.base import NoRegulariser, Regulariser
+from everlearn.regularisers.ewc import EWC
+from everlearn.regularisers.freeze import Freeze
+from everlearn.regularisers.lwf import LWF
+from everlearn.regularisers.si import SI
+
+__all__ = ["EWC", "LWF", "SI", "Freeze", "NoRegulariser", "Regulariser"]

@@ -1,0 +1,119 @@
+"""Elastic Weight Consolidation: importance from the Fisher information at the end of each batch."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from everlearn.equations import F_hat_ewc, clip
+from everlearn.errors import ConfigError, StateError, check, check_choice, sentence
+from everlearn.passes import Gradients
+from everlearn.regularisers.quadratic import Quadratic
+from everlearn.theta import Extend, Scope
+
+Fisher = Literal["variance", "second_moment", "per_example"]
+Terms = Literal["sum", "per_batch"]
+
+
+@dataclass
+class EWC(Quadratic):
+    """F^i by the Fisher information, F = F + F^i and F̂ = clip(F / i, max_F) from (8).
+
+    average: divide by i; False for the native sum. terms: `sum` keeps one F and one Θ* (option 2); `per_batch` keeps
+    one of each for every batch (option 1), clipped one by one.
+    fisher: `variance` of the minibatches' mean gradients (the paper, App. A), their `second_moment` (the authors'
+    code), or `per_example`, the mean of squared gradients of single patterns: the exact diagonal.
+    minibatch: patterns in a minibatch of the Fisher pass. The first two shrink as 1/minibatch, so the size is
+    remembered with F, and an F made with another size is refused.
+    chunk: patterns whose gradients are held at once by `per_example`.
+
+    >>> EWC(lam=8e7).fisher
+    'variance'
+    """
+
+    name: ClassVar[str] = "ewc"
+
+    average: bool = True
+    terms: Terms = "sum"
+    fisher: Fisher = "variance"
+    minibatch: int = 64
+    chunk: int = 16
+
+    history_: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False)  # (F^i, Θ^i), option 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("fisher", self.fisher, get_args(Fisher))
+        check_choice("terms", self.terms, get_args(Terms))
+        for size in (self.minibatch, self.chunk):
+            check(size >= 1, "A bad size", expected="1 or more", got=size, do="Raise minibatch or chunk.")
+
+    def F_hat(self) -> Tensor:
+        assert self.F_ is not None
+        return F_hat_ewc(self.F_, self.consolidated_, self.max_F, self.average)  # (8)
+
+    def pairs(self) -> list[tuple[Tensor, Tensor]]:
+        if self.terms == "sum":
+            return super().pairs()
+        return [(clip(F_i, self.max_F), theta_i) for F_i, theta_i in self.history_]
+
+    def grow(self, extend: Extend) -> None:
+        super().grow(extend)
+        self.history_ = [(extend(F_i), extend(theta_i)) for F_i, theta_i in self.history_]
+
+    def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
+        F_i = self._fisher(theta, gradients)
+        F = F_i if self.F_ is None else self.F_ + F_i  # (8)
+        self.keep(theta, i, F_i, F)
+        if self.terms == "per_batch":
+            assert self.theta_star_ is not None
+            self.history_ = [*self.history_, (F_i, self.theta_star_)]
+            self.F_ = self.theta_star_ = None
+
+    def _fisher(self, theta: Scope, gradients: Gradients) -> Tensor:
+        """The diagonal of the Fisher information over B_i."""
+        mean, squares = torch.zeros_like(theta.value), torch.zeros_like(theta.value)
+        if self.fisher == "per_example":
+            for rows in gradients.examples(self.chunk):
+                squares += rows.square().sum(dim=0)
+            return squares / len(gradients)
+        count = 0
+        for count, g in enumerate(gradients.minibatches(self.minibatch), start=1):
+            if self.fisher == "second_moment":
+                squares.addcmul_(g, g)
+            else:  # Welford's running variance: no cancellation
+                away = g - mean
+                mean.add_(away, alpha=1 / count)
+                squares.addcmul_(away, g - mean)
+        if self.fisher == "variance" and count < 2:
+            raise ConfigError(
+                sentence(
+                    "The variance over minibatches needs more than one of them",
+                    expected=f"more than {self.minibatch} patterns in the batch",
+                    got=len(gradients),
+                    do='Set fisher="second_moment", or a smaller minibatch for the Fisher pass.',
+                )
+            )
+        return squares / count
+
+    def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
+        return super().overhead(m, s, outputs, n_i) * max(1, len(self.history_))
+
+    def state(self) -> dict[str, Any]:
+        made_with = None if self.fisher == "per_example" else self.minibatch
+        return {**super().state(), "history": list(self.history_), "minibatch": made_with, "fisher": self.fisher}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        mine = self.state()
+        if state["consolidated"] and any(state[key] != mine[key] for key in ("fisher", "minibatch")):
+            raise StateError(
+                sentence(
+                    "This F was made by another Fisher pass, so its scale differs",
+                    expected=f"fisher={mine['fisher']!r} with minibatches of {mine['minibatch']}",
+                    got=f"fisher={state['fisher']!r} with minibatches of {state['minibatch']}",
+                    do="Build the learner with the knobs that F was made with.",
+                )
+            )
+        super().load_state(state)
+        self.history_ = [(F_i, theta_i) for F_i, theta_i in state["history"]]

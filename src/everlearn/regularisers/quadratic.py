@@ -1,0 +1,135 @@
+"""What EWC and SI share: a quadratic pull towards θ*, weighted by importance, and its safety."""
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from everlearn.equations import add_pull_, divergence_limit, largest_lam, overhead_importance, overshoot
+from everlearn.errors import DivergenceError, InactiveError, OvershootWarning, check, sentence
+from everlearn.regularisers.base import Regulariser
+from everlearn.theta import Extend, Scope
+
+
+@dataclass
+class Quadratic(Regulariser):
+    """λ/2 · Σ_k F̂_k (θ_k − θ*_k)², as a pull that is added to the gradient before momentum and η.
+
+    lam: λ. max_F: F̂ is clipped there; None leaves it unclipped. biases: whether biases are pulled too (the paper's m
+    includes them; the authors' solver leaves them alone).
+    F_ and theta_star_ are kept between batches; F̂ is formed from F when a batch begins.
+    """
+
+    lam: float = 1.0
+    max_F: float | None = 0.001
+    biases: bool = True
+
+    F_: Tensor | None = field(default=None, init=False)
+    theta_star_: Tensor | None = field(default=None, init=False)
+    consolidated_: int = field(default=0, init=False)  # batches that F speaks of
+    _pulls: list[tuple[Tensor, Tensor]] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check(self.lam >= 0, "A bad λ", expected="0 or more", got=self.lam, do="Raise lam.")
+        check(
+            self.max_F is None or self.max_F > 0,
+            "A bad max_F",
+            expected="more than 0, or None for no clipping",
+            got=self.max_F,
+            do="Raise max_F.",
+        )
+
+    @abstractmethod
+    def F_hat(self) -> Tensor:
+        """The normalised importance, from F."""
+
+    def pairs(self) -> list[tuple[Tensor, Tensor]]:
+        """The pairs (F̂, θ*) that pull; none before B_1 has been learnt."""
+        return [] if self.F_ is None or self.theta_star_ is None else [(self.F_hat(), self.theta_star_)]
+
+    def pulls(self, theta: Scope) -> list[tuple[Tensor, Tensor]]:
+        """`pairs`, formed once a batch, without the biases if they are to be left alone."""
+        if self._pulls is None:
+            self._pulls = self.pairs()
+            if not self.biases:
+                for F_hat, _ in self._pulls:
+                    for group in theta.groups:
+                        if group.bias:
+                            F_hat[group.span] = 0.0
+        return self._pulls
+
+    def grow(self, extend: Extend) -> None:
+        if self.F_ is not None and self.theta_star_ is not None:
+            self.F_, self.theta_star_ = extend(self.F_), extend(self.theta_star_)
+
+    def begin(self, theta: Scope, i: int, eta: float, bias_eta: float, momentum: float) -> None:
+        self._pulls = None
+        if pulls := self.pulls(theta):
+            total = torch.stack([F_hat for F_hat, _ in pulls]).sum(dim=0) if len(pulls) > 1 else pulls[0][0]
+            etas = [eta * (bias_eta if group.bias else 1.0) for group in theta.groups]
+            reached = [float(total[group.span].max()) if len(total[group.span]) else 0.0 for group in theta.groups]
+            self._check_step(*max(zip(etas, reached, strict=True), key=lambda pair: pair[0] * pair[1]), momentum)
+
+    def _check_step(self, eta: float, max_F_hat: float, momentum: float) -> None:
+        """Warn where (7) overshoots θ*, refuse where it provably diverges."""
+        step, limit = overshoot(eta, self.lam, max_F_hat), divergence_limit(momentum)
+        numbers = f"η·λ·max F̂ = {eta:g} · {self.lam:g} · {max_F_hat:g} = {step:.4g}"
+        if step > limit:
+            raise DivergenceError(
+                sentence(
+                    f"{self.name}'s pull diverges",
+                    expected=f"η·λ·max F̂ ≤ 2·(1 + momentum) = {limit:g}",
+                    got=numbers,
+                    do=f"Lower λ to {largest_lam(eta, max_F_hat):.4g} or less, or lower η or max_F.",
+                )
+            )
+        if step > 1 + 1e-6:
+            warnings.warn(
+                f"{self.name}'s pull overshoots θ*: {numbers} is beyond 1 (it diverges beyond {limit:g}). "
+                f"The largest λ that does not overshoot is {largest_lam(eta, max_F_hat):.4g}.",
+                OvershootWarning,
+                stacklevel=2,
+            )
+
+    def constrain(self, theta: Scope) -> None:
+        for F_hat, theta_star in self.pulls(theta):
+            add_pull_(theta.grad, self.lam, F_hat, theta.value, theta_star)  # (7)
+
+    def keep(self, theta: Scope, i: int, F_i: Tensor, F: Tensor) -> None:
+        """Keep the importance of B_1 … B_i and the weights as B_i left them."""
+        if not torch.isfinite(F).all():
+            raise InactiveError(
+                sentence(
+                    f"{self.name}'s importance is not finite",
+                    expected="finite values",
+                    got=f"{int((~torch.isfinite(F)).sum())} NaN or infinite values after B_{i}",
+                    do="Lower the learning rate or raise ξ.",
+                )
+            )
+        if not F_i.any():
+            raise InactiveError(
+                sentence(
+                    "The regulariser is inactive",
+                    expected=f"{self.name}'s importance to be non-zero somewhere after B_{i}",
+                    got=f"zero for all {F_i.numel()} weights",
+                    do="Check that the weights move: the learning rate, frozen parameters, the loss.",
+                )
+            )
+        self.F_, self.theta_star_ = F, theta.value.clone()
+        self.consolidated_, self._pulls = self.consolidated_ + 1, None
+
+    def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
+        return overhead_importance(m)
+
+    def formula(self, *, shared_only: bool) -> str:
+        return "2·(m − s·pn)" if shared_only else "2·m"
+
+    def state(self) -> dict[str, Any]:
+        return {"F": self.F_, "theta_star": self.theta_star_, "consolidated": self.consolidated_}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.F_, self.theta_star_, self.consolidated_ = state["F"], state["theta_star"], state["consolidated"]
+        self._pulls = None

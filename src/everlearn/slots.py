@@ -1,0 +1,48 @@
+"""The three slots and the training, before they meet a network."""
+
+from dataclasses import dataclass, field
+
+from everlearn.errors import ConfigError
+from everlearn.heads import Head, PerTask
+from everlearn.memories import Memory, NoMemory
+from everlearn.regularisers import NoRegulariser, Regulariser
+from everlearn.training import Training
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Strategy = Head × Regulariser × Memory, and how SGD is run.
+
+    >>> from everlearn.heads import CWR
+    >>> from everlearn.regularisers import SI
+    >>> Slots(CWR(init="zero", shift="batch"), SI()).names  # AR1
+    ['cwr', 'si', 'none']
+    """
+
+    head: Head
+    regulariser: Regulariser = field(default_factory=NoRegulariser)
+    memory: Memory = field(default_factory=NoMemory)
+    training: Training = field(default_factory=Training)
+
+    @property
+    def names(self) -> list[str]:
+        """The kinds of the three slots."""
+        return [self.head.name, self.regulariser.name, self.memory.name]
+
+    def refuse_senseless(self) -> None:
+        """Refuse combinations that cannot work, with the reason."""
+        has_memory = not isinstance(self.memory, NoMemory)
+        reasons = {
+            "A memory that starts each batch from the initial weights leaves a regulariser nothing to protect": (
+                self.memory.restarts and not isinstance(self.regulariser, NoRegulariser)
+            ),
+            "A per-task head trains over B_i's rows only, so replayed patterns of old classes have no row there": (
+                isinstance(self.head, PerTask) and has_memory
+            ),
+            "A head that consolidates B_i's rows once leaves what tw learns of replayed classes unused": (
+                self.head.shared_only and has_memory
+            ),
+        }
+        for reason, senseless in reasons.items():
+            if senseless:
+                raise ConfigError(f"{reason}: {' × '.join(self.names)}. Leave one of the slots at its default.")

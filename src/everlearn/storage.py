@@ -1,0 +1,93 @@
+"""The storage ledger: what the paper says a strategy keeps, beside what it really holds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from torch import Tensor
+
+WHY = {
+    "network": "the model itself; the paper's overheads come on top of it",
+    "sgd.v": "SGD's momentum, which plain training has too",
+    "sgd.grad": "SGD's gradient, which plain training has too",
+    "initial": "the initial weights and statistics, to learn each time from them",
+    "before": "weights, momentum and statistics as they were before the batch, so that a failed batch leaves no trace",
+    "regulariser.F_": "F, half of the paper's 2·m",
+    "regulariser.theta_star_": "Θ*, the other half of the paper's 2·m",
+    "regulariser.history_": "one F^i and one Θ^i for each batch (option 1)",
+    "regulariser._pulls": "F̂, formed from F once a batch; the paper counts it as F",
+    "regulariser.path_": "SI's −ΣΔL along the path; the paper counts it as information that SGD has anyway",
+    "regulariser.theta_start_": "the weights at the start of the batch, for T; the paper's Θ holds them from B_2 on",
+    "regulariser._grad": "L_cross's gradient alone, for path='gradient'",
+    "regulariser.y_lwf_": "the predictions n_i·s of every output layer; on an expanding head s counts the old rows",
+    "regulariser.rows_": "the rows that y_lwf is over",
+    "head.cw_": "cw, while the output layers hold tw: the paper's s·pn, and the biases beside them",
+    "head._held": "rows or biases that must not move, to put back after each step",
+    "memory.batch_": "all old patterns and labels; Cumulative is the paper's upper bound, not an overhead",
+}
+"""Every name that a ledger can have, and why it differs from the paper's formula."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """So many values, in so many bytes."""
+
+    values: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What one learner stores.
+
+    formula, paper: the paper's formula and its value for this learner, in values. kept: held between batches now.
+    within: held at the end of the last batch's training, just before it was consolidated (what one step holds, such as
+    activations, and B_i itself are not counted). why: what each name is, and how it differs from the formula.
+    """
+
+    formula: str
+    paper: int
+    kept: dict[str, Entry]
+    within: dict[str, Entry]
+
+    @property
+    def why(self) -> dict[str, str]:
+        return {name: WHY[name] for name in {**self.kept, **self.within}}
+
+
+def measure(owners: dict[str, Any]) -> dict[str, Entry]:
+    """Count the tensors held by each owner, by name; a tensor that is a view of another's memory counts once.
+
+    >>> import torch
+    >>> measure({"sgd.v": torch.zeros(3)})
+    {'sgd.v': Entry(values=3, bytes=12)}
+    """
+    known: set[int] = set()
+    entries: dict[str, Entry] = {}
+    for owner, value in owners.items():
+        for name, tensor in _tensors(owner, value):
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() in known or not tensor.numel():
+                continue
+            known.add(storage.data_ptr())
+            values = storage.nbytes() // tensor.element_size()
+            before = entries.get(name, Entry(0, 0))
+            entries[name] = Entry(before.values + values, before.bytes + storage.nbytes())
+    return entries
+
+
+def _tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor in a tree of dataclasses, dicts, lists and tuples, under the name of a slot's field."""
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _tensors(name, part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(name, part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for f in fields(value):
+            deeper = name if "." in name else f"{name}.{f.name}"
+            if hasattr(value, f.name):
+                yield from _tensors(deeper, getattr(value, f.name))

@@ -1,0 +1,329 @@
+"""The loop: a strategy is a head, a regulariser and a memory, and this is what they do together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from everlearn import passes
+from everlearn.batch import Batch, check_patterns
+from everlearn.equations import L_cross
+from everlearn.errors import DataError, NotFiniteError, StateError, sentence
+from everlearn.keyed import keyed_generator, keyed_seed
+from everlearn.learner import Learner, OnStep, Rows, Step
+from everlearn.models.network import Network
+from everlearn.regularisers.base import Term
+from everlearn.slots import Slots
+from everlearn.state import State, mapped
+from everlearn.storage import Entry, Ledger, measure
+from everlearn.theta import Scope, Theta
+
+EVALUATION_MINIBATCH = 256
+
+
+@dataclass
+class Within:
+    """Where in a batch the learner is: steps made, and which batch it was."""
+
+    step: int
+    batch: str
+
+
+class Strategy(Learner):
+    """A learner: a network, and the slots Head × Regulariser × Memory.
+
+    The network is taken over, not copied; of the slots only the knobs are taken. seed settles everything random.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        slots: Slots,
+        *,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        slots.refuse_senseless()
+        self.slots = slots
+        self.head = replace(slots.head)  # the knobs alone: slots that were handed over are never written into
+        self.regulariser = replace(slots.regulariser)
+        self.memory = replace(slots.memory)
+        self.training = slots.training
+        self.seed, self.device = seed, torch.device(device)
+        self.network = network.to(self.device)
+        self.theta = Theta(self.network)
+        self.head.attach(self.theta, seed)
+        self.scope = Scope(self.theta, shared_only=self.head.shared_only)
+        self.i_ = 0
+        self.within_: Within | None = None
+        self._n_i = 0
+        self._held_within: dict[str, Entry] = {}
+        self._before: State | None = None
+        self._initial = mapped(self._weights(), Tensor.clone) if self.memory.restarts else None
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def learn(self, batch: Batch, on_step: OnStep | None = None) -> None:
+        """Learn B_i, whole or not at all; a learner whose state is from the middle of B_i goes on there."""
+        self._check(batch)
+        self._before = self.state_dict()
+        try:
+            with torch.random.fork_rng(devices=[] if self.device.type == "cpu" else [self.device]):
+                self._learn(batch, on_step)
+        except BaseException:
+            self.theta.close()
+            self.load_state_dict(self._before)
+            raise
+        finally:
+            self._before = None
+
+    def _learn(self, batch: Batch, on_step: OnStep | None) -> None:
+        """Algorithms 1 to 3, read top to bottom; the slots say what each line means."""
+        data = self.memory.mix(batch)
+        if self.within_ is None:
+            self._begin(batch, data)
+        else:  # resumed in the middle of B_i
+            self.head.hold_begin(distils=self.regulariser.distils)
+        assert self.within_ is not None
+        i, phase, theta = self.i_, self.training.phase(self.i_), self.theta
+        x, y = data.x.to(self.device), self.head.rows_of(data.y).to(self.device)
+        hard = self._hard_targets(y)
+        per_epoch = -(-len(data) // self.training.minibatch)
+        steps = phase.epochs * per_epoch
+        order = torch.empty(0, dtype=torch.long)
+        theta.open()
+        self.network.set_mode(
+            trunk=not theta.frozen, outputs=True, batch_norm=i == 1 or self.training.batch_norm == "follow"
+        )
+        for step in range(self.within_.step, steps):
+            epoch, k = divmod(step, per_epoch)
+            if k == 0 or not len(order):
+                order = self._order(i, epoch, len(data)).to(self.device)
+            idx = order[k * self.training.minibatch : (k + 1) * self.training.minibatch]
+            torch.manual_seed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
+            eta = phase.eta_at(step, steps)
+
+            theta.grad.zero_()
+            terms = partial(self._terms, hard, idx)
+            L = self._loss(self.network(x[idx]), terms)  # (1), (2) or (3); (6) without its penalty
+            loss = self._finite(L, i, epoch, step)
+            L.backward()
+            self.regulariser.constrain(self.scope)  # (7): grad += λ·F̂·(θ − θ*)
+            self.training.step_(theta, eta)  # v = momentum·v + η·grad; θ = θ − v
+            self.head.hold()  # rows and biases that must not move
+            self.regulariser.observe(self.scope)  # (9): SI's path
+
+            self.within_.step = step + 1
+            if on_step is not None:
+                on_step(Step(i, epoch + 1, step + 1, steps, loss, eta))
+        self._finite(theta.value.sum(), i, phase.epochs - 1, steps - 1)
+        self._held_within = measure(self._owners())
+        self.regulariser.consolidate(self.scope, i, self._gradients(x, y))  # (8), (10), (11)
+        self.head.consolidate(i)  # cw[j] = tw[j] − avg(tw)
+        self.memory.store(batch)
+        theta.close()
+        self.network.eval()
+        self.within_ = None
+
+    def _begin(self, batch: Batch, data: Batch) -> None:
+        """Make everything ready for B_i, in the order that the paper needs."""
+        i = self.i_ + 1
+        rows = self.head.distilled_rows()
+        self.regulariser.look(i, len(data), rows, lambda: self._logits(data.x, rows))  # y_lwf, before the head grows
+        extend = self.head.begin(batch.classes, i, distils=self.regulariser.distils)  # expand; tw = 0
+        if extend is not None and not self.head.shared_only:
+            self.regulariser.grow(extend)
+        if self._initial is not None:
+            self._restart(self._initial)
+        if not self.training.carries_into(i):
+            self.theta.v.zero_()
+        phase = self.training.phase(i)
+        self.regulariser.begin(self.scope, i, phase.eta_max, self.training.bias_eta, self.training.momentum)
+        self.i_, self._n_i, self.within_ = i, len(data), Within(0, batch.fingerprint)
+
+    def _restart(self, initial: State) -> None:
+        """Cumulative from the initial weights: everything but the rows of new classes as it was at the start."""
+        for name, value in self._weights().items():
+            if not _is_output(name):
+                value.copy_(initial[name])
+            elif self.head.init == "keep":
+                value[: len(initial[name])] = initial[name]
+        self.head.init_rows(range(self.head.s))
+        self.theta.v.zero_()
+
+    def _order(self, i: int, epoch: int, n: int) -> Tensor:
+        """The order of the patterns in this epoch of B_i."""
+        return torch.randperm(n, generator=keyed_generator(self.seed, "order", i, epoch * self.training.reshuffle))
+
+    def _hard_targets(self, y: Tensor) -> Term:
+        """y_1h for all patterns, over the rows that L_cross is over."""
+        rows = self.head.train_rows()
+        if rows is None:
+            return Term(1.0, y)
+        place = torch.full((self.head.s,), -1, device=y.device)
+        place[rows] = torch.arange(len(rows), device=y.device)
+        return Term(1.0, place[y], rows)
+
+    def _terms(self, hard: Term, idx: Tensor, output: int) -> list[Term]:
+        """One output layer's loss terms for the patterns idx."""
+        return self.regulariser.targets(output, idx, hard._replace(t=hard.t[idx]), self.head.s)
+
+    def _loss(self, outputs: tuple[Tensor, ...], terms: Callable[[int], list[Term]]) -> Tensor:
+        """Every output layer's loss terms, weighted."""
+        L = torch.zeros((), device=self.device)
+        for k, (output, o) in enumerate(zip(self.head.outputs, outputs, strict=True)):
+            for weight, t, rows, temperature in terms(k):
+                chosen = o if rows is None else o[:, rows]
+                L = L + output.loss_weight * weight * L_cross(chosen, t, temperature)
+        return L
+
+    def _finite(self, value: Tensor, i: int, epoch: int, step: int) -> float:
+        number = float(value.detach())
+        if number - number != 0.0:  # NaN or infinite
+            raise NotFiniteError(
+                sentence(
+                    f"Training diverged in batch {i}, epoch {epoch + 1}, step {step + 1}",
+                    expected="a finite loss and finite weights",
+                    got=number,
+                    do="Lower the learning rate; the learner is as it was before this call.",
+                )
+            )
+        return number
+
+    def _gradients(self, x: Tensor, y: Tensor) -> passes.Gradients:
+        """The gradients of L_cross that a regulariser may ask for when B_i is learnt."""
+        order = torch.randperm(len(y), generator=keyed_generator(self.seed, "fisher", self.i_)).to(self.device)
+        loss: passes.Loss = lambda outputs, y: self._loss(outputs, lambda _: [self._hard_targets(y)])  # noqa: E731
+        return passes.Gradients(self.theta, self.scope, loss, x, y, order)
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> list[int]:
+        return list(self.head.classes_)
+
+    def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:
+        if batch is None:
+            return self.head.seen_ if rows == "seen" else list(range(self.head.s))
+        if not 1 <= batch <= len(self.head.batches_):
+            raise DataError(
+                sentence(
+                    "There is no such batch",
+                    expected=f"1 to {len(self.head.batches_)}",
+                    got=batch,
+                    do="Name a batch that has been learnt.",
+                )
+            )
+        return sorted(self.head.batches_[batch - 1])
+
+    def scores(self, x: Any, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
+        """The last output layer's logits, with the weights to test with, in evaluation mode."""
+        columns = self.columns(rows, batch=batch)
+        self.head.check_question(columns, batch)
+        patterns = self.network.check_input(check_patterns(x))
+        return self._logits(patterns, torch.tensor(columns, device=self.device))[-1]
+
+    def _logits(self, x: Tensor, rows: Tensor | None) -> list[Tensor]:
+        """Every output layer's logits over these rows, None for all."""
+        with self.head.testing():
+            outputs = passes.logits(self.network, x, EVALUATION_MINIBATCH)
+        return outputs if rows is None else [o[:, rows] for o in outputs]
+
+    # --- checks at the door -----------------------------------------------------------------------
+
+    def _check(self, batch: Batch) -> None:
+        if not isinstance(batch, Batch):
+            raise DataError(
+                sentence("This is no batch", expected="a Batch", got=type(batch).__name__, do="Pass Batch(x, y).")
+            )
+        self.network.check_input(batch.x)
+        if self.within_ is None:
+            self.head.check(batch.classes)
+        elif self.within_.batch != batch.fingerprint:
+            raise StateError(
+                sentence(
+                    f"The learner is in the middle of B_{self.i_}",
+                    expected=f"the batch that it was learning ({self.within_.batch})",
+                    got=f"another one ({batch.fingerprint})",
+                    do="Pass the same batch again to go on with it.",
+                )
+            )
+
+    # --- state and storage ------------------------------------------------------------------------
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach() for name, tensor in self.network.state_dict().items()}
+
+    def _shapes(self) -> dict[str, list[int]]:
+        """The shape of each weight; of output layers, that of a row."""
+        return {name: list(tensor.shape[_is_output(name) :]) for name, tensor in self._weights().items()}
+
+    def state_dict(self) -> State:
+        """Everything learnt, also in the middle of a batch; what later steps write into is copied."""
+        return {
+            "slots": self.slots.names,
+            "shapes": self._shapes(),
+            "seed": self.seed,
+            "i": self.i_,
+            "n_i": self._n_i,
+            "within": None if self.within_ is None else [self.within_.step, self.within_.batch],
+            "frozen": self.theta.frozen,
+            "network": mapped(self._weights(), Tensor.clone),
+            "v": self.theta.v.clone(),
+            "initial": self._initial,
+            "head": self.head.state(),
+            "regulariser": self.regulariser.state(),
+            "memory": self.memory.state(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing."""
+        for what, expected in (("slots", self.slots.names), ("shapes", self._shapes())):
+            if state.get(what) != expected:
+                raise StateError(
+                    sentence(
+                        f"This state has other {what}",
+                        expected=expected,
+                        got=state.get(what),
+                        do="Build the learner with the preset and network that the state was made with.",
+                    )
+                )
+        own = partial(torch.Tensor.to, device=self.device, copy=True)  # later steps write into some of these
+        self.regulariser.load_state(mapped(state["regulariser"], own))
+        self.head.load_state(mapped(state["head"], own))
+        self.memory.load_state(state["memory"])
+        if self.network.rows != self.head.s:
+            self.theta.set_rows(self.head.s)
+        for name, tensor in self._weights().items():
+            tensor.copy_(state["network"][name])
+        self.theta.v.copy_(state["v"])
+        self.theta.frozen = state["frozen"]
+        self._initial = state["initial"]
+        self.seed, self.i_, self._n_i = state["seed"], state["i"], state["n_i"]
+        self.head.seed = self.seed
+        self.within_ = None if state["within"] is None else Within(*state["within"])
+        self.network.eval()
+
+    def _owners(self) -> dict[str, Any]:
+        grad = [self.theta.grad] if self.theta.is_open else []
+        network = [self.theta.value, *self.network.parameters(), *self.network.buffers()]
+        parts = {"network": network, "sgd.v": self.theta.v, "sgd.grad": grad, "initial": self._initial}
+        slots = {"head": self.head, "regulariser": self.regulariser, "memory": self.memory}
+        return {**parts, **slots, "before": self._before}
+
+    def storage(self) -> Ledger:
+        """The paper's formula for this strategy beside what it really keeps."""
+        pn = [output.pn for output in self.head.outputs]
+        m = self.theta.m - (self.head.overhead(pn) if self.head.shared_only else 0)
+        own, more = self.head.overhead(pn), self.regulariser.overhead(m, self.head.s, len(pn), self._n_i)
+        formula = " + ".join(
+            filter(None, ["s·pn" if own else "", self.regulariser.formula(shared_only=self.head.shared_only)])
+        )
+        return Ledger(formula or "0", own + more, measure(self._owners()), dict(self._held_within))
+
+
+def _is_output(name: str) -> bool:
+    return name.startswith("outputs.")

@@ -1,0 +1,198 @@
+"""Θ as one vector: every weight of the network in one piece of memory, the shared weights Θ̄ first.
+
+The network's parameters are views into `theta.value`, and their gradients views into `theta.grad`, so a formula over
+all weights is one line and one pass. The layout is
+
+    shared weights | shared biases | output weights | output biases
+
+so Θ̄ = value[:m_bar], and weights that take other rates (biases) are contiguous.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn
+
+from everlearn.errors import StateError, sentence
+from everlearn.models.network import Network
+
+Extend = Callable[[Tensor], Tensor]
+"""Turns a vector laid out as Θ was before the output layers grew into one laid out as Θ is now, zeros for new rows."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One parameter of the network and its place in Θ."""
+
+    name: str
+    shape: torch.Size
+    start: int
+    shared: bool
+    bias: bool
+
+    @property
+    def span(self) -> slice:
+        return slice(self.start, self.start + self.shape.numel())
+
+
+@dataclass(frozen=True)
+class Group:
+    """A contiguous part of Θ whose weights are treated alike."""
+
+    span: slice
+    shared: bool
+    bias: bool
+
+
+class Theta:
+    """Θ: `value`, its gradient `grad` (while a batch is being learnt) and SGD's last update `v`.
+
+    Parameters that do not require a gradient when the network is handed over stay outside Θ and are never trained.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._names = {name for name, p in network.named_parameters() if p.requires_grad}
+        self.frozen = False
+        self._lay_out()
+        self.v = torch.zeros_like(self.value)
+        self._grad: Tensor | None = None
+
+    def _parameters(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self.network.named_parameters() if name in self._names}
+
+    def _lay_out(self) -> None:
+        """Gather the network's parameters into one new vector, and make them views into it."""
+        kinds = sorted(
+            ((name.startswith("outputs."), name.endswith("bias"), name) for name in self._parameters()),
+            key=lambda kind: kind[:2],  # stable: the network's own order within each part
+        )
+        parameters = self._parameters()
+        self.segments: list[Segment] = []
+        start = 0
+        for is_output, bias, name in kinds:
+            self.segments.append(Segment(name, parameters[name].shape, start, not is_output, bias))
+            start += parameters[name].numel()
+        self.groups: list[Group] = []
+        for (shared, bias), group in groupby(self.segments, key=lambda s: (s.shared, s.bias)):
+            members = list(group)
+            self.groups.append(Group(slice(members[0].start, members[-1].span.stop), shared, bias))
+        self.value = torch.cat([parameters[s.name].detach().reshape(-1) for s in self.segments])
+        for segment in self.segments:
+            parameters[segment.name].data = self.view(segment, self.value)
+
+    @property
+    def m(self) -> int:
+        """All weights."""
+        return len(self.value)
+
+    @property
+    def m_bar(self) -> int:
+        """The shared weights, all but the output layers."""
+        return sum(s.shape.numel() for s in self.segments if s.shared)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a batch is being learnt, so that there is a gradient."""
+        return self._grad is not None
+
+    @property
+    def grad(self) -> Tensor:
+        if self._grad is None:
+            raise StateError("Θ has no gradient between batches; open() it first.")
+        return self._grad
+
+    @staticmethod
+    def view(segment: Segment, vector: Tensor) -> Tensor:
+        """The part of a vector laid out as Θ that belongs to one parameter, in its shape."""
+        return vector[segment.span].view(segment.shape)
+
+    def output_views(self, vector: Tensor) -> list[Tensor]:
+        """The output layers' parts of a vector laid out as Θ; each with a row a class."""
+        return [self.view(s, vector) for s in self.segments if not s.shared]
+
+    def open(self) -> None:
+        """Give every weight a gradient; a frozen Θ̄ asks for none, so that nothing is propagated there."""
+        self.check_aliasing()
+        self._grad = torch.zeros_like(self.value)
+        parameters = self._parameters()
+        for segment in self.segments:
+            trains = not (self.frozen and segment.shared)
+            parameters[segment.name].requires_grad_(trains)
+            parameters[segment.name].grad = self.view(segment, self._grad) if trains else None
+
+    def close(self) -> None:
+        """Drop the gradients."""
+        self._grad = None
+        for parameter in self._parameters().values():
+            parameter.requires_grad_(True)
+            parameter.grad = None
+
+    def check_aliasing(self) -> None:
+        """Refuse a network whose parameters no longer are views into Θ."""
+        parameters = self._parameters()
+        for segment in self.segments:
+            data = parameters[segment.name].data
+            if data.data_ptr() != self.view(segment, self.value).data_ptr() or data.shape != segment.shape:
+                raise StateError(
+                    sentence(
+                        "The network's weights were replaced behind the learner's back",
+                        expected=f"{segment.name} to be a view into Θ",
+                        got="another tensor",
+                        do="Load weights before the learner is built, or copy into them in place; "
+                        "choose the device when the learner is built.",
+                    )
+                )
+
+    def set_rows(self, rows: int) -> Extend:
+        """Give the output layers so many rows (new ones zero), and lay Θ out anew; v is extended by zeros."""
+        old = self.segments
+        for output in self.network.output_layers:
+            output.set_rows(rows)
+        self._lay_out()
+        new = {segment.name: segment for segment in self.segments}
+
+        def extend(vector: Tensor) -> Tensor:
+            out = vector.new_zeros(self.m)
+            for segment in old:
+                kept = ... if segment.shared else slice(min(rows, segment.shape[0]))
+                self.view(new[segment.name], out)[kept] = self.view(segment, vector)[kept]
+            return out
+
+        self.v = extend(self.v)
+        return extend
+
+
+class Scope:
+    """What a regulariser sees: all of Θ, or Θ̄ alone."""
+
+    def __init__(self, theta: Theta, *, shared_only: bool) -> None:
+        self._theta = theta
+        self.shared_only = shared_only
+
+    @property
+    def _span(self) -> slice:
+        return slice(0, self._theta.m_bar if self.shared_only else self._theta.m)
+
+    @property
+    def value(self) -> Tensor:
+        return self._theta.value[self._span]
+
+    @property
+    def grad(self) -> Tensor:
+        return self._theta.grad[self._span]
+
+    @property
+    def v(self) -> Tensor:
+        """SGD's last update: θ = θ − v."""
+        return self._theta.v[self._span]
+
+    @property
+    def groups(self) -> list[Group]:
+        return [group for group in self._theta.groups if group.shared or not self.shared_only]
+
+    def freeze(self, frozen: bool) -> None:
+        """Freeze Θ̄, or let it train."""
+        self._theta.frozen = frozen
