@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from everlearn.errors import DataError, sentence
 
+Array = Tensor | NDArray[Any]
+
 PATTERN_DTYPES = (torch.float32, torch.uint8)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Batch:
     """B_i: n_i patterns and their classes.
 
@@ -27,9 +30,9 @@ class Batch:
     x: Tensor
     y: Tensor
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "x", check_patterns(self.x))
-        object.__setattr__(self, "y", check_labels(self.y))
+    def __init__(self, x: Array, y: Array) -> None:
+        object.__setattr__(self, "x", check_patterns(x))
+        object.__setattr__(self, "y", check_labels(y))
         if len(self.x) != len(self.y):
             raise DataError(
                 sentence(
@@ -63,7 +66,8 @@ class Batch:
 def _tensor(value: Any, what: str) -> Tensor:
     if isinstance(value, np.ndarray):
         try:
-            return torch.from_numpy(value if value.flags.writeable else value.copy())
+            tensor: Tensor = torch.from_numpy(value if value.flags.writeable else value.copy())
+            return tensor
         except TypeError as error:
             raise DataError(
                 sentence(
@@ -85,7 +89,7 @@ def _tensor(value: Any, what: str) -> Tensor:
     )
 
 
-def check_patterns(x: Any) -> Tensor:
+def check_patterns(x: Array) -> Tensor:
     """Patterns as a tensor; refuses other dtypes and values that are not finite.
 
     >>> check_patterns(np.zeros((2, 4), dtype="float32")).shape
@@ -123,7 +127,7 @@ def check_patterns(x: Any) -> Tensor:
     return patterns
 
 
-def check_labels(y: Any) -> Tensor:
+def check_labels(y: Array) -> Tensor:
     """Labels as int64; refuses fractions and negative classes.
 
     >>> check_labels(np.array([1, 2], dtype="uint8"))

@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from everlearn.batch import Batch
+from everlearn.batch import Array, Batch
 from everlearn.evaluation import Accuracy, accuracy
 from everlearn.state import State
 from everlearn.storage import Ledger
@@ -28,7 +28,7 @@ class Step:
     eta: float
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[Step], object]
 
 
 class Learner(ABC):
@@ -56,7 +56,7 @@ class Learner(ABC):
         """The rows that `scores` has as columns."""
 
     @abstractmethod
-    def scores(self, x: Any, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
+    def scores(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
         """A score for each pattern and each of `columns(rows, batch=batch)`; the highest is the prediction.
 
         rows: over the classes seen so far, or over all rows. batch: over the classes of one batch (MT: the task known).
@@ -74,7 +74,7 @@ class Learner(ABC):
     def storage(self) -> Ledger:
         """The paper's formula for this strategy beside what it really keeps."""
 
-    def predict(self, x: Any, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
+    def predict(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
         """The class of the highest score for each pattern."""
         best = self.scores(x, rows, batch=batch).argmax(dim=1).cpu()
         classes = self.classes_

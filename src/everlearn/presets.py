@@ -25,14 +25,14 @@ PRESETS: dict[str, Slots] = {
     "naive": Slots(Plain()),
     "cumulative": Slots(Plain(), memory=Everything()),
     "lwf": Slots(Plain(growth="expanding"), LWF()),
-    "ewc": Slots(Plain(), EWC(lam=5e4)),
-    "si": Slots(Plain(), SI(lam=5e4, w_1=1e-3, w_i=1e-3)),
+    "ewc": Slots(Plain(), EWC(lam=1.5e4)),
+    "si": Slots(Plain(), SI(lam=1.5e4, w_1=1e-3, w_i=1e-3)),
     "fw": Slots(Plain(growth="expanding", old_rows="frozen"), Freeze()),
     "cw": Slots(Plain(growth="expanding"), Freeze()),
     "cwr": Slots(CWR(), Freeze()),
     "cwr+": Slots(CWR_PLUS, Freeze()),
-    "ar1": Slots(CWR_PLUS, SI(lam=3e4, w_1=1e-3, w_i=1e-3)),
-    "ar1-ewc": Slots(CWR_PLUS, EWC(lam=3e4)),
+    "ar1": Slots(CWR_PLUS, SI(lam=1.5e4, w_1=1e-4, w_i=1e-4)),
+    "ar1-ewc": Slots(CWR_PLUS, EWC(lam=1.5e4)),
     "ar1-lwf": Slots(CWR_PLUS, LWF()),
 }
 """Slots by the name of the strategy, with hyperparameters of our own."""

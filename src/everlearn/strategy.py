@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from everlearn import passes
-from everlearn.batch import Batch, check_patterns
+from everlearn.batch import Array, Batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
 from everlearn.keyed import keyed_generator, keyed_seed
@@ -219,7 +219,7 @@ class Strategy(Learner):
             )
         return sorted(self.head.batches_[batch - 1])
 
-    def scores(self, x: Any, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
+    def scores(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
         """The last output layer's logits, with the weights to test with, in evaluation mode."""
         columns = self.columns(rows, batch=batch)
         self.head.check_question(columns, batch)

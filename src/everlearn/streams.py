@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from everlearn.batch import Batch
+from everlearn.batch import Array, Batch
 from everlearn.errors import DataError, sentence
 
 
-def new_classes(x: Any, y: Any, order: Sequence[Sequence[int]]) -> list[Batch]:
+def new_classes(x: Array, y: Array, order: Sequence[Sequence[int]]) -> list[Batch]:
     """The batches B_1, B_2, … of the NC update content type: each brings new classes with all their patterns.
 
     x, y: patterns and labels; order: the classes of each batch.

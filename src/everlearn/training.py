@@ -66,11 +66,11 @@ class Training:
     ordinary weights of Θ either way.
     """
 
-    first: Phase = field(default_factory=lambda: Phase(epochs=4, eta=0.01))
-    later: Phase = field(default_factory=lambda: Phase(epochs=4, eta=0.01))
+    first: Phase = field(default_factory=lambda: Phase(epochs=8, eta=0.02))
+    later: Phase = field(default_factory=lambda: Phase(epochs=8, eta=0.02))
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    minibatch: int = 64
+    minibatch: int = 32
     bias_eta: float = 1.0
     bias_decay: float = 1.0
     reshuffle: bool = True

@@ -2,17 +2,19 @@
 
 from torch import nn
 
+from everlearn.keyed import keyed_generator
 from everlearn.models.network import Network, Normalise, Output
 
 CIFAR_MEAN = (129.304, 124.070, 112.434)  # CIFAR-100's channel means
 CIFAR_STD = (68.170, 65.392, 70.418)  # and standard deviations
 
 
-def cifarnet(classes: int = 100, *, normalise: bool = True) -> Network:
+def cifarnet(classes: int = 100, *, normalise: bool = True, seed: int = 0) -> Network:
     """Four convolutions and two fully connected layers; 1,297,028 weights with 100 classes.
 
     Patterns are 3×32×32, uint8 or float from 0 to 255 with `normalise`, any float without it. Glorot weights and zero
-    biases as in Zenke et al.; the paper's port starts the output rows at N(0, .005²), which a head's `init` does.
+    biases as in Zenke et al., drawn by `seed`; the paper's port starts the output rows at N(0, .005²), which a head's
+    `init` does.
 
     >>> sum(p.numel() for p in cifarnet(classes=100).parameters())
     1297028
@@ -41,15 +43,17 @@ def cifarnet(classes: int = 100, *, normalise: bool = True) -> Network:
             [output],
             normalise=Normalise(CIFAR_MEAN, CIFAR_STD) if normalise else None,
             input_shape=(3, 32, 32),
-        )
+        ),
+        seed,
     )
 
 
-def glorot(network: Network) -> Network:
+def glorot(network: Network, seed: int) -> Network:
     """Glorot's uniform weights and zero biases for every convolution and fully connected layer."""
+    generator = keyed_generator(seed, "glorot")
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
+            nn.init.xavier_uniform_(module.weight, generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
     return network

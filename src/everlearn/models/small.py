@@ -7,10 +7,11 @@ from everlearn.models.cifarnet import glorot
 from everlearn.models.network import Network, Output
 
 
-def small(classes: int, input_shape: tuple[int, int, int] = (1, 28, 28), *, width: int = 16) -> Network:
+def small(classes: int, input_shape: tuple[int, int, int] = (1, 28, 28), *, width: int = 16, seed: int = 0) -> Network:
     """Two convolutions and one fully connected layer, no dropout.
 
-    input_shape: channels, height and width of a pattern; width: channels of the first convolution.
+    input_shape: channels, height and width of a pattern; width: channels of the first convolution; seed: of the initial
+    weights, Glorot's.
 
     >>> net = small(classes=10, input_shape=(1, 8, 8))
     >>> sum(p.numel() for p in net.parameters())
@@ -37,4 +38,4 @@ def small(classes: int, input_shape: tuple[int, int, int] = (1, 28, 28), *, widt
         nn.Linear(2 * width * (height // 4) * (breadth // 4), 4 * width),
         nn.ReLU(),
     )
-    return glorot(Network(trunk, [Output(nn.Linear(4 * width, classes))], input_shape=input_shape))
+    return glorot(Network(trunk, [Output(nn.Linear(4 * width, classes))], input_shape=input_shape), seed)

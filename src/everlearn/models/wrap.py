@@ -54,7 +54,7 @@ def wrap(
         )
     dropouts = _dropouts_before(module, modules, outputs, normalise(example) if normalise else example)
     heads = [
-        Output(modules[name], dropout=modules.get(dropout), loss_weight=weight)
+        Output(modules[name], dropout=modules[dropout] if dropout else None, loss_weight=weight)
         for name, dropout, weight in zip(outputs, dropouts, weights, strict=True)
     ]
     for name in (*outputs, *(d for d in dropouts if d)):

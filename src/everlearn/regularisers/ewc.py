@@ -37,7 +37,7 @@ class EWC(Quadratic):
     average: bool = True
     terms: Terms = "sum"
     fisher: Fisher = "variance"
-    minibatch: int = 64
+    minibatch: int = 32
     chunk: int = 16
 
     history_: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False)  # (F^i, Θ^i), option 1
