@@ -173,14 +173,15 @@ def test_scores_may_be_asked_in_the_middle_of_a_batch(name: str) -> None:
 @every_preset
 def test_every_preset_learns(name: str) -> None:
     """B_1's classes are told apart on new patterns, and on every later batch the loss falls."""
-    a = quick(name, plain_network(dropout=0.0), training__first__epochs=15, training__first__eta=0.01)
+    knobs = {"training__first__epochs": 15, "training__first__eta": 0.01, "training__later__epochs": 8}
+    a = quick(name, plain_network(dropout=0.0), **knobs)  # type: ignore[arg-type]
     losses: list[float] = []
     for batch in toy_stream():
         a.learn(batch, on_step=lambda step: losses.append(step.loss))
         if a.i_ == 1:
             assert a.evaluate(toy_batch(ORDER[0], seed=1)).seen > 0.95
         else:
-            assert losses[-1] < losses[0]
+            assert sum(losses[-3:]) < sum(losses[:3])
         losses.clear()
 
 
@@ -190,7 +191,7 @@ def storages(tensors: list[Tensor]) -> dict[int, int]:
 
 def live_tensors() -> list[Tensor]:
     gc.collect()
-    return [o for o in gc.get_objects() if isinstance(o, Tensor)]
+    return [o for o in gc.get_objects() if issubclass(type(o), Tensor)]  # isinstance would ask odd objects
 
 
 @every_preset
@@ -225,11 +226,10 @@ def test_the_ledger_counts_every_tensor_within_a_batch(name: str, network: str) 
         a.learn(batch, on_step=look)
     ledger = a.storage()
     n = len(stream[2]) if name != "cumulative" else sum(map(len, stream))
-    labels = 8 * n  # rows of the labels, once
-    order = 8 * n
+    rows_and_order, loss = 2 * 8 * n, 4
+    generator = torch.random.get_rng_state().nbytes  # the caller's, put back at the end
     mixed = 0 if name != "cumulative" else n * (64 * 4 + 8)
-    minibatch = 8 * 8 + 8 * 8 + 8 * 64 * 4  # idx and targets may still be held, and the patterns
     counted = sum(entry.bytes for entry in ledger.within.values())
-    spare = sum(alive.values()) - counted
-    assert 0 <= spare <= labels + order + mixed + minibatch + 8 * CLASSES * 4 * 3 + 64
+    spare = sum(alive.values()) - counted - rows_and_order - loss - mixed
+    assert spare in (0, generator)
     assert set(ledger.why) == {*ledger.kept, *ledger.within}

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from everlearn import Batch, Strategy, build
-from everlearn.errors import ConfigError, DataError, EverlearnError, StateError
+from everlearn.errors import ConfigError, DataError, EverlearnError, NetworkError, StateError
 from everlearn.models import cifarnet, small
 from everlearn.streams import new_classes
-from tests.toys import assert_same_state, plain_network, quick, toy_batch, toy_stream
+from tests.toys import QUICK, assert_same_state, plain_network, quick, toy_batch, toy_stream
 
 
 def ones(*shape: int) -> torch.Tensor:
@@ -156,6 +156,10 @@ BAD_KNOBS: dict[str, Any] = {
     "head.init_scale": 0.0,
     "head.classes": [1, 1, 2, 3, 4, 5, 6],
     "si.lam": -1.0,
+    "si.biases": "no",
+    "si.w_i": "0.1",
+    "cwr.w_i": 0.0,
+    "cwr.w_1": -1.0,
     "si.xi": 0.0,
     "si.max_F": 0.0,
     "si.path": "walk",
@@ -176,7 +180,10 @@ BAD_KNOBS: dict[str, Any] = {
     "training.weight_decay": -1.0,
     "training.carry": "maybe",
     "training.batch_norm": "odd",
-    "training.first.epochs": 0,
+    "training.first.epochs": 2.5,
+    "training.later.epochs": 0,
+    "training.reshuffle": "false",
+    "training.bias_eta": float("nan"),
     "training.first.eta": 0.0,
     "training.first.schedule": ((0.5, 1.0), (0.0, 1.0)),
     "training.later.schedule": ((0.0, -1.0),),
@@ -207,8 +214,9 @@ def test_unknown_strategies_and_settings_are_refused() -> None:
     ("name", "knobs", "reason"),
     [
         ("cumulative", {"regulariser": "si"}, "nothing to protect"),
+        ("lwf", {"memory": "everything", "memory.restart": False}, "nothing to protect"),
         ("cumulative", {"head": "per_task"}, "no row there"),
-        ("cwr+", {"memory": "everything", "memory.restart": False}, "unused"),
+        ("cwr+", {"memory": "everything", "regulariser": "none"}, "unused"),
     ],
 )
 def test_senseless_combinations_are_refused_with_the_reason(name: str, knobs: dict[str, Any], reason: str) -> None:
@@ -264,3 +272,46 @@ def test_cifarnet_takes_bytes() -> None:
     learner = build("naive", cifarnet(classes=4), knobs={"training.first.epochs": 1})
     learner.learn(Batch(torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8), torch.arange(8) % 4))
     assert learner.scores(torch.zeros(1, 3, 32, 32, dtype=torch.uint8)).shape == (1, 4)
+
+
+def test_knobs_are_turned_together() -> None:
+    """A temperature needs its form, classes a maximal head: their order does not matter."""
+    for knobs in (
+        {"lwf.temperature": 2, "lwf.form": "distillation"},
+        {"lwf.form": "distillation", "lwf.temperature": 2},
+    ):
+        assert build("lwf", plain_network(), knobs=knobs).regulariser.temperature == 2  # type: ignore[attr-defined]
+    knobs = {"head.classes": [6, 5, 4, 3, 2, 1, 0], "head.growth": "maximal"}
+    assert build("lwf", plain_network(), knobs=knobs).classes_[0] == 6
+    with pytest.raises(ConfigError, match="factors of 0 or more, and one above 0"):
+        quick("naive", training__first__schedule=((0.0, 0.0),))
+
+
+def test_states_of_another_growth_or_path_are_refused() -> None:
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("naive", {"head__growth": "expanding"}, "a head that is expanding"),
+        ("naive", {"head__classes": [6, 5, 4, 3, 2, 1, 0]}, "of another head"),
+        ("si", {"si__path": "gradient"}, "path='gradient', got path='update'"),
+    ]
+    for name, knobs, message in cases:
+        other = quick(name)
+        other.learn(toy_batch([0, 1]))
+        learner = quick(name, **knobs)
+        before = learner.state_dict()
+        with pytest.raises(StateError, match=message):
+            learner.load_state_dict(other.state_dict())
+        assert_same_state(before, learner.state_dict())
+
+
+def test_a_numpy_seed_is_that_number() -> None:
+    a, b = (build("cwr", plain_network(), seed=seed, knobs=QUICK) for seed in (3, np.int64(3)))  # type: ignore[arg-type]
+    for learner in (a, b):
+        learner.learn(toy_batch([0, 1]))
+    assert_same_state(a.state_dict(), b.state_dict())
+
+
+def test_output_layers_that_do_not_train_are_refused() -> None:
+    network = plain_network()
+    network.output_layers[0].layer.weight.requires_grad_(False)
+    with pytest.raises(NetworkError, match=r"outputs\.0\.layer\.weight"):
+        build("cwr+", network)

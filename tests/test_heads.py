@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from everlearn import Step, Strategy
-from everlearn.errors import DataError
+from everlearn.errors import DataError, InactiveError
 from tests.toys import plain_network, quick, three_outputs, toy_batch, toy_stream
 
 
@@ -215,3 +215,10 @@ def test_mt_is_not_a_mask_over_sit() -> None:
         sit.learn(batch)
     x = toy_batch([3, 4]).x
     assert not torch.allclose(mt.scores(x, batch=2), sit.scores(x, batch=2), atol=1e-4)
+
+
+def test_rows_without_any_deviation_are_an_error() -> None:
+    """Zero rows under a ReLU with no bias to lift them never learn; their deviation is 0."""
+    learner = quick("cwr+", three_outputs(), head__unit_std=True, head__bias="zero")
+    with pytest.raises(InactiveError, match="no deviation to divide by"):
+        learner.learn(toy_stream()[0])

@@ -68,14 +68,3 @@ def sentence(what: str, *, expected: object, got: object, do: str) -> str:
     'The batch is empty: expected at least one pattern, got 0. Skip empty batches.'
     """
     return f"{what}: expected {expected}, got {got}. {do}"
-
-
-def check(condition: bool, what: str, *, expected: object, got: object, do: str) -> None:
-    """Raise a ConfigError unless the condition holds."""
-    if not condition:
-        raise ConfigError(sentence(what, expected=expected, got=got, do=do))
-
-
-def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise a ConfigError unless the value is one of the choices."""
-    check(value in choices, f"Unknown {what}", expected=f"one of {list(choices)}", got=repr(value), do="Choose one.")

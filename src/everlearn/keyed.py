@@ -16,7 +16,7 @@ def keyed_seed(seed: int, *key: str | int) -> int:
     >>> keyed_seed(0, "order", 1) == keyed_seed(0, "order", 1) != keyed_seed(0, "order", 2)
     True
     """
-    text = repr((seed, *key)).encode()
+    text = repr((int(seed), *key)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
 
 

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 
-from everlearn.errors import ConfigError, check_choice, sentence
+from everlearn.errors import ConfigError, sentence
 from everlearn.heads import CWR, PerTask, Plain
+from everlearn.knobs import check, knob_names
 from everlearn.memories import Everything, NoMemory
 from everlearn.models.network import Network
 from everlearn.paper import PAPER
@@ -87,49 +88,59 @@ def build(
 
 
 def with_knobs(slots: Slots, knobs: Knobs) -> Slots:
-    """The slots with these knobs turned, in this order. A slot goes by its place (head) or by its own name (cwr).
+    """The slots with these knobs turned, all at once. A slot goes by its place (head) or by its own name (cwr).
 
     >>> with_knobs(preset("cwr+"), {"cwr.growth": "expanding"}).head.growth
     'expanding'
     >>> with_knobs(preset("lwf"), {"head": "per_task"}).head  # MT
     PerTask(growth='expanding', classes=None, init='gaussian', init_scale=0.01, classes_=[], batches_=[])
     """
+    kinds = {knob: value for knob, value in knobs.items() if "." not in knob}
+    for knob, value in kinds.items():
+        slots = dataclasses.replace(slots, **{knob: _of_kind(slots, knob, value)})
+    places = {f.name: f.name for f in dataclasses.fields(slots)}
+    places |= {getattr(slots, kind).name: kind for kind in KINDS}
+    tree: dict[str, Any] = {}
     for knob, value in knobs.items():
-        place, _, rest = knob.partition(".")
-        places = {f.name: f.name for f in dataclasses.fields(slots)}
-        places |= {getattr(slots, kind).name: kind for kind in KINDS}
-        if place not in places or not (rest or place in KINDS):
-            raise ConfigError(
-                sentence(
-                    "Unknown knob",
-                    expected=f"SLOT.KNOB, with a slot among {sorted(set(places) - {'none'})}",
-                    got=repr(knob),
-                    do="Other slots belong to other strategies.",
-                )
-            )
-        slot = places[place]
-        old = getattr(slots, slot)
-        new = _turn(old, rest, value, knob) if rest else _of_kind(slot, value, old)
-        slots = dataclasses.replace(slots, **{slot: new})
-    return slots
+        if knob in kinds:
+            continue
+        place, *path = knob.split(".")
+        check(
+            place in places,
+            "Unknown knob",
+            expected=f"SLOT.KNOB, with a slot among {sorted(set(places) - {'none'})}",
+            got=repr(knob),
+            do="Other slots belong to other strategies.",
+        )
+        branch = tree
+        for name in (places[place], *path[:-1]):
+            branch = branch.setdefault(name, {})
+        branch[path[-1]] = Value(value)
+    return cast(Slots, _turned(slots, tree, "")) if tree else slots
 
 
-def _knob_names(owner: Any) -> list[str]:
-    return [f.name for f in dataclasses.fields(owner) if f.init] if dataclasses.is_dataclass(owner) else []
+class Value(NamedTuple):
+    """A knob's new value, at a leaf of the tree of knobs."""
+
+    value: Any
 
 
-def _turn(owner: Any, name: str, value: Any, knob: str) -> Any:
-    """The owner with one knob turned."""
-    first, _, rest = name.partition(".")
-    names = _knob_names(owner)
-    if first not in names:
-        raise ConfigError(sentence("Unknown knob", expected=f"one of {names}", got=repr(knob), do="Choose one."))
-    new = _turn(getattr(owner, first), rest, value, knob) if rest else value
-    return dataclasses.replace(owner, **{first: new})
+def _turned(owner: Any, tree: dict[str, Any], name: str) -> Any:
+    """The owner with all these knobs turned at once, since some only make sense together."""
+    names = knob_names(owner)
+    for knob in tree:
+        check(knob in names, "Unknown knob", expected=f"one of {names}", got=repr(f"{name}{knob}"), do="Choose one.")
+    new = {
+        knob: part.value if isinstance(part, Value) else _turned(getattr(owner, knob), part, f"{name}{knob}.")
+        for knob, part in tree.items()
+    }
+    return dataclasses.replace(owner, **new)
 
 
-def _of_kind(slot: str, kind: Any, old: Any) -> Any:
+def _of_kind(slots: Slots, slot: str, kind: Any) -> Any:
     """A slot of another kind, with the knobs that both kinds have."""
-    check_choice(f"kind of {slot}", kind, tuple(KINDS[slot]))
-    new = KINDS[slot][kind]
-    return new(**{name: getattr(old, name) for name in _knob_names(old) if name in _knob_names(new)})
+    check(slot in KINDS, "Unknown slot", expected=f"one of {list(KINDS)}", got=repr(slot), do="Choose one.")
+    kinds = KINDS[slot]
+    check(kind in kinds, f"Unknown kind of {slot}", expected=f"one of {list(kinds)}", got=repr(kind), do="Choose one.")
+    old, new = getattr(slots, slot), kinds[kind]
+    return new(**{name: getattr(old, name) for name in knob_names(old) if name in knob_names(new)})

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from everlearn.errors import ConfigError
 from everlearn.heads import Head, PerTask
-from everlearn.memories import Memory, NoMemory
+from everlearn.memories import Everything, Memory, NoMemory
 from everlearn.regularisers import NoRegulariser, Regulariser
 from everlearn.training import Training
 
@@ -33,8 +33,8 @@ class Slots:
         """Refuse combinations that cannot work, with the reason."""
         has_memory = not isinstance(self.memory, NoMemory)
         reasons = {
-            "A memory that starts each batch from the initial weights leaves a regulariser nothing to protect": (
-                self.memory.restarts and not isinstance(self.regulariser, NoRegulariser)
+            "A memory that trains on everything again leaves a regulariser nothing to protect": (
+                isinstance(self.memory, Everything) and not isinstance(self.regulariser, NoRegulariser)
             ),
             "A per-task head trains over B_i's rows only, so replayed patterns of old classes have no row there": (
                 isinstance(self.head, PerTask) and has_memory

@@ -52,10 +52,10 @@ class Strategy(Learner):
         self.regulariser = replace(slots.regulariser)
         self.memory = replace(slots.memory)
         self.training = slots.training
-        self.seed, self.device = seed, torch.device(device)
+        self.seed, self.device = int(seed), torch.device(device)
         self.network = network.to(self.device)
         self.theta = Theta(self.network)
-        self.head.attach(self.theta, seed)
+        self.head.attach(self.theta, self.seed)
         self.scope = Scope(self.theta, shared_only=self.head.shared_only)
         self.i_ = 0
         self.within_: Within | None = None
@@ -103,7 +103,7 @@ class Strategy(Learner):
             if k == 0 or not len(order):
                 order = self._order(i, epoch, len(data)).to(self.device)
             idx = order[k * self.training.minibatch : (k + 1) * self.training.minibatch]
-            torch.manual_seed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
+            self._reseed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
             eta = phase.eta_at(step, steps)
 
             theta.grad.zero_()
@@ -153,6 +153,13 @@ class Strategy(Learner):
                 value[: len(initial[name])] = initial[name]
         self.head.init_rows(range(self.head.s))
         self.theta.v.zero_()
+
+    def _reseed(self, seed: int) -> None:
+        """Seed what dropout draws from; the CPU's generator alone, where that will do, since all devices' take long."""
+        if self.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
 
     def _order(self, i: int, epoch: int, n: int) -> Tensor:
         """The order of the patterns in this epoch of B_i."""

@@ -15,7 +15,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from everlearn.errors import StateError, sentence
+from everlearn.errors import NetworkError, StateError, sentence
 from everlearn.models.network import Network
 
 Extend = Callable[[Tensor], Tensor]
@@ -55,6 +55,16 @@ class Theta:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._names = {name for name, p in network.named_parameters() if p.requires_grad}
+        fixed = [name for name, _ in network.outputs.named_parameters("outputs") if name not in self._names]
+        if fixed:
+            raise NetworkError(
+                sentence(
+                    "An output layer does not train",
+                    expected="output layers whose parameters require a gradient",
+                    got=f"{fixed} without",
+                    do="Call requires_grad_() on them; a head's knobs say what is held fixed.",
+                )
+            )
         self.frozen = False
         self._lay_out()
         self.v = torch.zeros_like(self.value)
@@ -194,5 +204,7 @@ class Scope:
         return [group for group in self._theta.groups if group.shared or not self.shared_only]
 
     def freeze(self, frozen: bool) -> None:
-        """Freeze Θ̄, or let it train."""
+        """Freeze Θ̄, without any leftover momentum, or let it train."""
         self._theta.frozen = frozen
+        if frozen:
+            self._theta.v[: self._theta.m_bar] = 0.0

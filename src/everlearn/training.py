@@ -1,11 +1,11 @@
 """How SGD is run on B_1 and on B_i, i > 1: the knobs of the optimiser, and its step."""
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from everlearn.errors import check, check_choice
+from everlearn.knobs import check, check_types
 from everlearn.theta import Theta
 
 Carry = Literal["never", "after_first", "always"]
@@ -28,6 +28,7 @@ class Phase:
     schedule: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
 
     def __post_init__(self) -> None:
+        check_types(self)
         check(self.epochs >= 1, "Too few epochs", expected="1 or more", got=self.epochs, do="Raise epochs.")
         check(self.eta > 0, "A bad learning rate", expected="more than 0", got=self.eta, do="Raise eta.")
         shares = [share for share, _ in self.schedule]
@@ -40,7 +41,11 @@ class Phase:
         )
         factors = [factor for _, factor in self.schedule]
         check(
-            min(factors) >= 0, "A bad schedule", expected="factors of 0 or more", got=factors, do="Drop the negative."
+            min(factors) >= 0 < max(factors),
+            "A bad schedule",
+            expected="factors of 0 or more, and one above 0",
+            got=factors,
+            do="Mend the factors.",
         )
 
     def eta_at(self, step: int, steps: int) -> float:
@@ -61,7 +66,8 @@ class Training:
     momentum, weight_decay, minibatch: SGD's. bias_eta, bias_decay: factors of η and of the weight decay for biases
     (Caffe's custom is 2 and 0).
     reshuffle: a new order every epoch; False keeps B_i's one shuffle for all its epochs, as the paper's code does.
-    carry: whether momentum left by B_{i−1} goes on in B_i: never, always, or after_first (from B_2 on; the authors').
+    carry: whether B_i starts with the momentum that B_{i−1} left: never, always, or after_first (from B_3 on, since
+    B_1's is dropped; the authors').
     batch_norm: statistics follow the data wherever the trunk trains, or are still from B_2 on. Affine weights are
     ordinary weights of Θ either way.
     """
@@ -78,13 +84,12 @@ class Training:
     batch_norm: BatchNorm = "follow"
 
     def __post_init__(self) -> None:
+        check_types(self)
         check(0 <= self.momentum < 1, "A bad momentum", expected="0 ≤ momentum < 1", got=self.momentum, do="Lower it.")
         for name in ("weight_decay", "bias_eta", "bias_decay"):
             value = getattr(self, name)
             check(value >= 0, f"A bad {name}", expected="0 or more", got=value, do="Raise it.")
         check(self.minibatch >= 1, "A bad minibatch size", expected="1 or more", got=self.minibatch, do="Raise it.")
-        check_choice("carry", self.carry, get_args(Carry))
-        check_choice("batch_norm", self.batch_norm, get_args(BatchNorm))
 
     def phase(self, i: int) -> Phase:
         """The phase that B_i is trained by (1-based)."""

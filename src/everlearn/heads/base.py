@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from everlearn.errors import ConfigError, DataError, check, check_choice, sentence
+from everlearn.errors import ConfigError, DataError, StateError, sentence
 from everlearn.keyed import keyed_generator
+from everlearn.knobs import check, check_types
 from everlearn.models.network import Output
 from everlearn.theta import Extend, Theta
 
@@ -44,8 +45,7 @@ class Head:
     _held: list[tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_choice("growth", self.growth, get_args(Growth))
-        check_choice("init", self.init, get_args(Init))
+        check_types(self)
         check(
             self.init_scale > 0,
             "A bad init_scale",
@@ -60,7 +60,9 @@ class Head:
             got=self.classes,
             do='Leave classes out, or choose growth="maximal".',
         )
-        duplicates = sorted({c for c in self.classes or () if list(self.classes or ()).count(c) > 1})
+        classes = list(self.classes or ())
+        check(min(classes, default=0) >= 0, "A bad class", expected="0 or more", got=classes, do="Number from 0 up.")
+        duplicates = sorted({c for c in classes if classes.count(c) > 1})
         check(not duplicates, "A class twice", expected="each class once", got=duplicates, do="Drop the repeats.")
 
     # --- attaching --------------------------------------------------------------------------------
@@ -231,9 +233,20 @@ class Head:
     # --- state ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        return {"classes": list(self.classes_), "batches": [list(rows) for rows in self.batches_]}
+        batches = [list(rows) for rows in self.batches_]
+        return {"growth": self.growth, "classes": list(self.classes_), "batches": batches}
 
     def load_state(self, state: dict[str, Any]) -> None:
+        expected = [self.growth, self.classes_ if self.growth == "maximal" else state["classes"]]
+        if [state["growth"], state["classes"]] != expected:
+            raise StateError(
+                sentence(
+                    "This state is of another head",
+                    expected=f"a head that is {self.growth}, with classes {expected[1]}",
+                    got=f"one that is {state['growth']}, with classes {state['classes']}",
+                    do="Build the learner with the growth and the classes that the state was made with.",
+                )
+            )
         self.classes_ = list(state["classes"])
         self.batches_ = [list(rows) for rows in state["batches"]]
         self._held = []

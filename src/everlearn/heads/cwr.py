@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from everlearn.equations import consolidated, overhead_cwr
-from everlearn.errors import DataError, check, check_choice, sentence
+from everlearn.errors import DataError, InactiveError, sentence
 from everlearn.heads.base import Head
 from everlearn.keyed import keyed_generator
+from everlearn.knobs import check
 from everlearn.theta import Extend
 
 Shift = Literal["none", "batch", "all"]
@@ -49,8 +50,8 @@ class CWR(Head):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("shift", self.shift, get_args(Shift))
-        check_choice("bias", self.bias, get_args(Bias))
+        for w in (self.w_1, self.w_i):
+            check(w > 0, "A bad w_i", expected="more than 0", got=w, do="Raise w_1 or w_i.")
         check(
             self.init != "keep",
             "A CWR head starts tw anew for every batch",
@@ -147,10 +148,24 @@ class CWR(Head):
             else:
                 of = tw if self.shift == "all" else tw[rows]
                 avg = 0.0 if self.shift == "none" else float(of.mean())
-                std = float(tw[rows].std(correction=0)) if self.unit_std and not _is_bias(tw) else 1.0
+                std = self._std(tw[rows]) if self.unit_std and not _is_bias(tw) else 1.0
                 cw[rows] = consolidated(tw[rows], w, avg, std)
             merged.append(cw)
         return merged
+
+    def _std(self, tw: Tensor) -> float:
+        """The standard deviation of all elements of B_i's rows."""
+        std = float(tw.std(correction=0))
+        if std == 0.0:
+            raise InactiveError(
+                sentence(
+                    "The rows of tw have no deviation to divide by",
+                    expected="elements that differ",
+                    got="all alike",
+                    do="Check that the head learns (the learning rate, a ReLU over zero rows), or set unit_std=False.",
+                )
+            )
+        return std
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "cw": list(self.cw_)}

@@ -1,9 +1,8 @@
 """The plain head: one softmax over all rows, trained and tested as it is."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
-from everlearn.errors import check_choice
 from everlearn.heads.base import Head
 
 OldRows = Literal["tuned", "frozen"]
@@ -20,10 +19,6 @@ class Plain(Head):
     name: ClassVar[str] = "plain"
 
     old_rows: OldRows = "tuned"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("old_rows", self.old_rows, get_args(OldRows))
 
     def held_rows(self, *, distils: bool) -> list[int]:
         if self.old_rows == "tuned":

@@ -1,14 +1,16 @@
 """Elastic Weight Consolidation: importance from the Fisher information at the end of each batch."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from everlearn.equations import F_hat_ewc, clip
-from everlearn.errors import ConfigError, StateError, check, check_choice, sentence
+from everlearn.errors import ConfigError, StateError, sentence
+from everlearn.knobs import check
 from everlearn.passes import Gradients
+from everlearn.regularisers.base import Predictions
 from everlearn.regularisers.quadratic import Quadratic
 from everlearn.theta import Extend, Scope
 
@@ -21,7 +23,7 @@ class EWC(Quadratic):
     """F^i by the Fisher information, F = F + F^i and F̂ = clip(F / i, max_F) from (8).
 
     average: divide by i; False for the native sum. terms: `sum` keeps one F and one Θ* (option 2); `per_batch` keeps
-    one of each for every batch (option 1), clipped one by one.
+    one of each for every batch (option 1), clipped one by one and never averaged.
     fisher: `variance` of the minibatches' mean gradients (the paper, App. A), their `second_moment` (the authors'
     code), or `per_example`, the mean of squared gradients of single patterns: the exact diagonal.
     minibatch: patterns in a minibatch of the Fisher pass. The first two shrink as 1/minibatch, so the size is
@@ -44,8 +46,6 @@ class EWC(Quadratic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("fisher", self.fisher, get_args(Fisher))
-        check_choice("terms", self.terms, get_args(Terms))
         for size in (self.minibatch, self.chunk):
             check(size >= 1, "A bad size", expected="1 or more", got=size, do="Raise minibatch or chunk.")
 
@@ -61,6 +61,17 @@ class EWC(Quadratic):
     def grow(self, extend: Extend) -> None:
         super().grow(extend)
         self.history_ = [(extend(F_i), extend(theta_i)) for F_i, theta_i in self.history_]
+
+    def look(self, i: int, n_i: int, rows: Tensor | None, predictions: Predictions) -> None:
+        if self.fisher == "variance" and n_i <= self.minibatch:
+            raise ConfigError(
+                sentence(
+                    "The variance over minibatches needs more than one of them",
+                    expected=f"more than {self.minibatch} patterns in the batch",
+                    got=n_i,
+                    do='Set fisher="second_moment", or a smaller minibatch for the Fisher pass.',
+                )
+            )
 
     def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
         F_i = self._fisher(theta, gradients)
@@ -86,15 +97,6 @@ class EWC(Quadratic):
                 away = g - mean
                 mean.add_(away, alpha=1 / count)
                 squares.addcmul_(away, g - mean)
-        if self.fisher == "variance" and count < 2:
-            raise ConfigError(
-                sentence(
-                    "The variance over minibatches needs more than one of them",
-                    expected=f"more than {self.minibatch} patterns in the batch",
-                    got=len(gradients),
-                    do='Set fisher="second_moment", or a smaller minibatch for the Fisher pass.',
-                )
-            )
         return squares / count
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch.nn.functional as fn
 from torch import Tensor
 
 from everlearn.equations import Map, distilled, lambda_i, overhead_lwf, soft_target
-from everlearn.errors import check, check_choice
+from everlearn.knobs import check, check_types
 from everlearn.passes import Gradients
 from everlearn.regularisers.base import Predictions, Regulariser, Term
 from everlearn.theta import Scope
@@ -22,9 +22,9 @@ class LWF(Regulariser):
 
     map: ((a, b), (c, d)), the linear map of (5) from [a … b] onto [c … d].
     lam: a constant λ for all batches after the first, instead of the map.
-    form: `fused` is L_2, (3); `two_term` is L_1, (2), with the same gradient; `distillation` is the native
-    L_cross(y_1h) + λ·L_kdl(y_lwf) of Li and Hoiem, at a temperature.
-    temperature: of the distillation; theirs is 2. L_kdl is not multiplied by temperature²: λ absorbs it.
+    form: `fused` is L_2, (3); `two_term` is L_1, (2), with the same gradient, and (1) at another temperature;
+    `distillation` is the native L_cross(y_1h) + λ·L_kdl(y_lwf) of Li and Hoiem.
+    temperature: of the distilled term; theirs is 2. L_kdl is not multiplied by temperature²: λ absorbs it.
 
     y_lwf is computed once, before training on B_i and before the head expands, in evaluation mode. On an expanding
     head its entries for new rows are 0. With a per-task head L_cross is over B_i's rows and y_lwf over the old rows.
@@ -46,7 +46,7 @@ class LWF(Regulariser):
     y_lwf_: list[Tensor] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        check_choice("form of LWF", self.form, get_args(Form))
+        check_types(self)
         top = inf if self.form == "distillation" else 1.0
         (a, b), ends = self.map
         check(
@@ -64,11 +64,11 @@ class LWF(Regulariser):
             do="λ shares out one loss between new and old.",
         )
         check(
-            self.temperature > 0 and (self.temperature == 1 or self.form == "distillation"),
-            "A temperature that has no effect here",
-            expected='1, or form="distillation" with any temperature above 0',
+            self.temperature > 0 and (self.temperature == 1 or self.form != "fused"),
+            "A bad temperature",
+            expected="1 for fused targets, else any above 0",
             got=f"{self.temperature} with form={self.form!r}",
-            do='Set form="distillation" for the native LWF.',
+            do='Set form="distillation" for the native LWF, or form="two_term" for (1).',
         )
 
     def look(self, i: int, n_i: int, rows: Tensor | None, predictions: Predictions) -> None:
@@ -83,11 +83,11 @@ class LWF(Regulariser):
         y_lwf = self.y_lwf_[output][idx]
         if self.rows_ is None:  # all rows of the head; those that are new had no prediction
             y_lwf = fn.pad(y_lwf, (0, s - y_lwf.shape[1]))
-        if self.form == "distillation":  # (1), native: L_cross + λ·L_kdl
+        if self.form == "distillation":  # native: L_cross + λ·L_kdl
             return [hard, Term(self.lam_, y_lwf, self.rows_, self.temperature)]
         if self.form == "fused" and self.rows_ is None and hard.rows is None:  # (3)
             return [Term(1.0, soft_target(fn.one_hot(hard.t, s).to(y_lwf), y_lwf, self.lam_))]
-        return [hard._replace(weight=1 - self.lam_), Term(self.lam_, y_lwf, self.rows_)]  # (2)
+        return [hard._replace(weight=1 - self.lam_), Term(self.lam_, y_lwf, self.rows_, self.temperature)]  # (1), (2)
 
     def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
         self.y_lwf_ = []

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from everlearn.equations import add_pull_, divergence_limit, largest_lam, overhead_importance, overshoot
-from everlearn.errors import DivergenceError, InactiveError, OvershootWarning, check, sentence
+from everlearn.errors import DivergenceError, InactiveError, NotFiniteError, OvershootWarning, sentence
+from everlearn.knobs import check, check_types
 from everlearn.regularisers.base import Regulariser
 from everlearn.theta import Extend, Scope
 
@@ -33,6 +34,7 @@ class Quadratic(Regulariser):
     _pulls: list[tuple[Tensor, Tensor]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_types(self)
         check(self.lam >= 0, "A bad λ", expected="0 or more", got=self.lam, do="Raise lam.")
         check(
             self.max_F is None or self.max_F > 0,
@@ -101,7 +103,7 @@ class Quadratic(Regulariser):
     def keep(self, theta: Scope, i: int, F_i: Tensor, F: Tensor) -> None:
         """Keep the importance of B_1 … B_i and the weights as B_i left them."""
         if not torch.isfinite(F).all():
-            raise InactiveError(
+            raise NotFiniteError(
                 sentence(
                     f"{self.name}'s importance is not finite",
                     expected="finite values",

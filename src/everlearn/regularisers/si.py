@@ -1,13 +1,14 @@
 """Synaptic Intelligence: importance from the path that each weight takes while it is learnt."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from everlearn.equations import F_hat_si, F_si, delta_L
-from everlearn.errors import check, check_choice
+from everlearn.errors import StateError, sentence
+from everlearn.knobs import check
 from everlearn.passes import Gradients
 from everlearn.regularisers.quadratic import Quadratic
 from everlearn.theta import Scope
@@ -41,7 +42,6 @@ class SI(Quadratic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("path of SI", self.path, get_args(Path))
         check(self.xi > 0, "A bad ξ", expected="more than 0", got=self.xi, do="Raise xi.")
         for w in (self.w_1, self.w_i):
             check(w > 0, "A bad w_i", expected="more than 0", got=w, do="Raise w_1 or w_i; set lam=0 to switch off.")
@@ -78,8 +78,17 @@ class SI(Quadratic):
 
     def state(self) -> dict[str, Any]:
         path = None if self.path_ is None else self.path_.clone()
-        return {**super().state(), "path": path, "theta_start": self.theta_start_}
+        return {**super().state(), "path": path, "theta_start": self.theta_start_, "of": self.path}
 
     def load_state(self, state: dict[str, Any]) -> None:
+        if state["of"] != self.path:
+            raise StateError(
+                sentence(
+                    "This F was made along another path, so its scale differs",
+                    expected=f"path={self.path!r}",
+                    got=f"path={state['of']!r}",
+                    do="Build the learner with the path that F was made with.",
+                )
+            )
         super().load_state(state)
         self.path_, self.theta_start_, self._grad = state["path"], state["theta_start"], None
