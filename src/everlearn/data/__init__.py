@@ -1,0 +1,1 @@
+"""Sources of data: what a stream is made from."""
