@@ -3,6 +3,11 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # toys gain nothing from threads, and parallel tests lose by them
+from pathlib import Path
+
+os.environ.setdefault(
+    "EVERLEARN_DATA", str(Path(__file__).parents[1] / ".cache")
+)  # what is rendered once for all tests
 
 from hypothesis import settings
 

@@ -289,9 +289,12 @@ def test_knobs_are_turned_together() -> None:
 
 def test_states_of_another_growth_or_path_are_refused() -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
-        ("naive", {"head__growth": "expanding"}, "a head that is expanding"),
-        ("naive", {"head__classes": [6, 5, 4, 3, 2, 1, 0]}, "of another head"),
-        ("si", {"si__path": "gradient"}, "path='gradient', got path='update'"),
+        ("naive", {"head__growth": "expanding"}, "'head.growth': 'expanding'.*'head.growth': 'maximal'"),
+        ("naive", {"head__classes": [6, 5, 4, 3, 2, 1, 0]}, "a head with other classes"),
+        ("si", {"head__classes": [6, 5, 4, 3, 2, 1, 0]}, "a head with other classes"),
+        ("si", {"si__path": "gradient"}, "'regulariser.path': 'gradient'.*'update'"),
+        ("ewc", {"ewc__terms": "per_batch"}, "'regulariser.terms'"),
+        ("cwr", {"cwr__shift": "batch"}, "'head.shift'"),
     ]
     for name, knobs, message in cases:
         other = quick(name)

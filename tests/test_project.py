@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import everlearn
 
 ROOT = Path(__file__).parents[1]
@@ -24,11 +26,15 @@ def test_the_public_names_are_pinned() -> None:
         "Strategy",
         "Training",
         "build",
+        "data",
+        "equations",
         "errors",
+        "evaluation",
         "heads",
         "load_state",
         "memories",
         "models",
+        "paper",
         "preset",
         "regularisers",
         "save_state",
@@ -46,16 +52,44 @@ def test_the_public_names_are_pinned() -> None:
         assert sorted(getattr(everlearn, room).__all__) == names
 
 
-def snippets() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+PAGES = sorted((ROOT / "docs" / "strategies").glob("*.md"))
+
+
+def snippets(page: Path) -> list[tuple[str, str]]:
+    """Every Python block of a page, with the text block that shows what it prints, or ''."""
+    blocks = re.findall(r"```(\w+)\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    shown = [*(text if kind == "text" else "" for kind, text in blocks[1:]), ""]
+    return [(code, text) for (kind, code), text in zip(blocks, shown, strict=True) if kind == "python"]
+
+
+def printed(code: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_strategy_has_a_page() -> None:
+    names = {name.replace("+", "-plus") for name in everlearn.PRESETS}
+    assert names <= {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_pages_print_what_they_show(page: Path) -> None:
+    """Words to the letter; accuracies to 0.05, since other processors round otherwise."""
+    blocks = snippets(page)
+    outputs = printed("\nprint('=====')\n".join(code for code, _ in blocks)).split("=====\n")
+    number = re.compile(r"0\.\d+")
+    for (_, shown), got in zip(blocks, outputs, strict=False):
+        if shown:
+            assert number.sub("#", got).strip() == number.sub("#", shown).strip()
+            expected = [float(x) for x in number.findall(shown)]
+            assert [float(x) for x in number.findall(got)] == pytest.approx(expected, abs=0.05)
 
 
 def test_the_readmes_snippet_runs_in_ten_lines() -> None:
-    snippet = snippets()[0]
+    snippet = snippets(ROOT / "README.md")[0][0]
     assert len([line for line in snippet.splitlines() if line.strip()]) <= 10
-    done = subprocess.run([sys.executable, "-W", "error", "-c", snippet], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    *batches, scores = done.stdout.splitlines()[:4]
+    *batches, scores = printed(snippet).splitlines()[:4]
     assert [line[: line.index("]") + 1] for line in batches] == ["[0, 1, 2, 3]", "[4, 5, 6]", "[7, 8, 9]"]
     assert scores.startswith("tensor(")
     final = float(re.findall(r"seen=([\d.]+)", batches[-1])[0])

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everlearn import errors, heads, memories, models, regularisers, streams
+    from everlearn import data, equations, errors, evaluation, heads, memories, models, paper, regularisers, streams
     from everlearn.batch import Batch
     from everlearn.errors import EverlearnError, EverlearnWarning
     from everlearn.learner import Learner, Step
@@ -32,7 +32,18 @@ _HOME = {
     "preset": "presets",
     "save_state": "state",
 }
-_ROOMS = ("errors", "heads", "memories", "models", "regularisers", "streams")
+_ROOMS = (
+    "data",
+    "equations",
+    "errors",
+    "evaluation",
+    "heads",
+    "memories",
+    "models",
+    "paper",
+    "regularisers",
+    "streams",
+)
 
 __all__ = [
     "PRESETS",
@@ -46,11 +57,15 @@ __all__ = [
     "Strategy",
     "Training",
     "build",
+    "data",
+    "equations",
     "errors",
+    "evaluation",
     "heads",
     "load_state",
     "memories",
     "models",
+    "paper",
     "preset",
     "regularisers",
     "save_state",

@@ -5,6 +5,7 @@
     ├── DataError            what came in as patterns or labels cannot be learnt from
     ├── NetworkError         a network that cannot be split into trunk and output layers
     ├── StateError           a state that does not belong to this learner
+    ├── RunError             a run's folder that cannot be used so
     └── TrainingError        learning itself went wrong; the learner is as it was before the call
         ├── NotFiniteError       the loss became NaN or infinite
         ├── DivergenceError      the pull towards the old weights provably diverges
@@ -35,6 +36,10 @@ class NetworkError(EverlearnError, ValueError):
 
 class StateError(EverlearnError, ValueError):
     """A state that does not belong to this learner, or that is damaged."""
+
+
+class RunError(EverlearnError, RuntimeError):
+    """A run's folder that cannot be used so."""
 
 
 class TrainingError(EverlearnError, ArithmeticError):

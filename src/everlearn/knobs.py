@@ -63,6 +63,8 @@ def fits(value: Any, hint: Any) -> bool:
         return len(inner) == len(value) and all(map(fits, value, inner))
     if origin is Sequence:
         return isinstance(value, Sequence) and not isinstance(value, str) and all(fits(v, args[0]) for v in value)
+    if origin is dict:
+        return isinstance(value, dict)
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool) and not isnan(value)
     if hint is int:

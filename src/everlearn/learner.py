@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -13,15 +13,16 @@ from everlearn.evaluation import Accuracy, accuracy
 from everlearn.state import State
 from everlearn.storage import Ledger
 
-Rows = Literal["seen", "all"]
+Rows = Literal["all", "seen"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of SGD, just made: batch i, epoch and step (1-based), of how many steps, and its loss and η."""
+    """One step of SGD, just made: batch i, epoch and step (1-based), of how many of each, and its loss and η."""
 
     i: int
     epoch: int
+    epochs: int
     step: int
     steps: int
     loss: float
@@ -62,6 +63,19 @@ class Learner(ABC):
         rows: over the classes seen so far, or over all rows. batch: over the classes of one batch (MT: the task known).
         """
 
+    @property
+    @abstractmethod
+    def knows_task(self) -> bool:
+        """Whether it can only be asked with the task known (MT)."""
+
+    @abstractmethod
+    def diagnostics(self) -> dict[str, Any]:
+        """What to record of the batch just learnt: `lam`, the λ used, `F_hat` and its clip `max_F`, or None."""
+
+    @abstractmethod
+    def weights(self) -> dict[str, Tensor]:
+        """Every weight and statistic by name, as it is now; not copies."""
+
     @abstractmethod
     def state_dict(self) -> State:
         """Everything learnt, also in the middle of a batch."""
@@ -82,8 +96,9 @@ class Learner(ABC):
 
     def evaluate(self, batch: Batch, *, task: int | None = None) -> Accuracy:
         """Accuracy over all rows and over the classes seen; task: with scores over one batch's classes (MT)."""
-        y = batch.y.cpu()
+        y = batch.y.cpu().numpy()
         if task is not None:
-            known = accuracy(self.predict(batch.x, batch=task), y)
+            known = accuracy(self.predict(batch.x, batch=task).numpy(), y)
             return Accuracy(known, known)
-        return Accuracy(accuracy(self.predict(batch.x, "all"), y), accuracy(self.predict(batch.x, "seen"), y))
+        every, seen = (accuracy(self.predict(batch.x, rows).numpy(), y) for rows in get_args(Rows))
+        return Accuracy(all_rows=every, seen=seen)

@@ -101,6 +101,7 @@ def with_knobs(slots: Slots, knobs: Knobs) -> Slots:
     places = {f.name: f.name for f in dataclasses.fields(slots)}
     places |= {getattr(slots, kind).name: kind for kind in KINDS}
     tree: dict[str, Any] = {}
+    typed: dict[str, str] = {}
     for knob, value in knobs.items():
         if knob in kinds:
             continue
@@ -112,11 +113,12 @@ def with_knobs(slots: Slots, knobs: Knobs) -> Slots:
             got=repr(knob),
             do="Other slots belong to other strategies.",
         )
+        typed[f"{places[place]}.{'.'.join(path)}"] = knob
         branch = tree
         for name in (places[place], *path[:-1]):
             branch = branch.setdefault(name, {})
         branch[path[-1]] = Value(value)
-    return cast(Slots, _turned(slots, tree, "")) if tree else slots
+    return cast(Slots, _turned(slots, tree, "", typed)) if tree else slots
 
 
 class Value(NamedTuple):
@@ -125,22 +127,29 @@ class Value(NamedTuple):
     value: Any
 
 
-def _turned(owner: Any, tree: dict[str, Any], name: str) -> Any:
+def _turned(owner: Any, tree: dict[str, Any], name: str, typed: Mapping[str, str]) -> Any:
     """The owner with all these knobs turned at once, since some only make sense together."""
     names = knob_names(owner)
     for knob in tree:
-        check(knob in names, "Unknown knob", expected=f"one of {names}", got=repr(f"{name}{knob}"), do="Choose one.")
+        check(
+            knob in names,
+            "Unknown knob",
+            expected=f"one of {names}",
+            got=repr(typed.get(f"{name}{knob}", f"{name}{knob}")),
+            do="Choose one.",
+        )
     new = {
-        knob: part.value if isinstance(part, Value) else _turned(getattr(owner, knob), part, f"{name}{knob}.")
+        knob: part.value if isinstance(part, Value) else _turned(getattr(owner, knob), part, f"{name}{knob}.", typed)
         for knob, part in tree.items()
     }
     return dataclasses.replace(owner, **new)
 
 
 def _of_kind(slots: Slots, slot: str, kind: Any) -> Any:
-    """A slot of another kind, with the knobs that both kinds have."""
+    """A slot of another kind; a head keeps the knobs that both kinds have, such as its growth."""
     check(slot in KINDS, "Unknown slot", expected=f"one of {list(KINDS)}", got=repr(slot), do="Choose one.")
     kinds = KINDS[slot]
     check(kind in kinds, f"Unknown kind of {slot}", expected=f"one of {list(kinds)}", got=repr(kind), do="Choose one.")
     old, new = getattr(slots, slot), kinds[kind]
-    return new(**{name: getattr(old, name) for name in knob_names(old) if name in knob_names(new)})
+    common = set(knob_names(old)) & set(knob_names(new)) if slot == "head" else set()
+    return new(**{name: getattr(old, name) for name in common})

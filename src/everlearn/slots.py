@@ -1,6 +1,7 @@
 """The three slots and the training, before they meet a network."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from everlearn.errors import ConfigError
 from everlearn.heads import Head, PerTask
@@ -28,6 +29,17 @@ class Slots:
     def names(self) -> list[str]:
         """The kinds of the three slots."""
         return [self.head.name, self.regulariser.name, self.memory.name]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a state must have in common with a learner: the kinds of its slots, and the knobs that shape it."""
+        parts: dict[str, Head | Regulariser | Memory] = {
+            "head": self.head,
+            "regulariser": self.regulariser,
+            "memory": self.memory,
+        }
+        shape = {f"{slot}.{knob}": getattr(part, knob) for slot, part in parts.items() for knob in part.shaping}
+        return {**dict(zip(parts, self.names, strict=True)), **shape}
 
     def refuse_senseless(self) -> None:
         """Refuse combinations that cannot work, with the reason."""

@@ -22,6 +22,11 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     tensors: dict[str, Tensor] = {}
     tree = _strip(state, "", tensors)
     data = save(tensors, metadata={"everlearn": json.dumps(tree)})
+    write_atomically(path, data)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is either the old one or the new one, whole, whatever happens."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:

@@ -12,7 +12,7 @@ WHY = {
     "sgd.grad": "SGD's gradient, which plain training has too",
     "initial": "the initial weights and statistics, to learn each time from them",
     "before": "weights, momentum and statistics as they were before the batch, so that a failed batch leaves no trace",
-    "regulariser.F_": "F, half of the paper's 2·m",
+    "regulariser.F_": "F, half of the paper's 2·m; in the CWR family over Θ̄, which lacks the output biases too",
     "regulariser.theta_star_": "Θ*, the other half of the paper's 2·m",
     "regulariser.history_": "one F^i and one Θ^i for each batch (option 1)",
     "regulariser._pulls": "F̂, formed from F once a batch; the paper counts it as F",
@@ -23,7 +23,8 @@ WHY = {
     "regulariser.rows_": "the rows that y_lwf is over",
     "head.cw_": "cw, while the output layers hold tw: the paper's s·pn, and the biases beside them",
     "head._held": "rows or biases that must not move, to put back after each step",
-    "memory.batch_": "all old patterns and labels; Cumulative is the paper's upper bound, not an overhead",
+    "memory.batch_": "all old patterns and labels (while a batch is learnt, its mix with B_i is a copy more); "
+    "Cumulative is the paper's upper bound, not an overhead",
 }
 """Every name that a ledger can have, and why it differs from the paper's formula."""
 
@@ -87,7 +88,7 @@ def _tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
         for part in value:
             yield from _tensors(name, part)
     elif is_dataclass(value) and not isinstance(value, type):
-        for f in fields(value):
+        for f in sorted(fields(value), key=lambda f: f.name.startswith("_")):  # the kept ones first
             deeper = name if "." in name else f"{name}.{f.name}"
             if hasattr(value, f.name):
                 yield from _tensors(deeper, getattr(value, f.name))

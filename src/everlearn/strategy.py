@@ -12,6 +12,7 @@ from everlearn import passes
 from everlearn.batch import Array, Batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
+from everlearn.heads import PerTask
 from everlearn.keyed import keyed_generator, keyed_seed
 from everlearn.learner import Learner, OnStep, Rows, Step
 from everlearn.models.network import Network
@@ -62,7 +63,7 @@ class Strategy(Learner):
         self._n_i = 0
         self._held_within: dict[str, Entry] = {}
         self._before: State | None = None
-        self._initial = mapped(self._weights(), Tensor.clone) if self.memory.restarts else None
+        self._initial = mapped(self.weights(), Tensor.clone) if self.memory.restarts else None
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ class Strategy(Learner):
 
             self.within_.step = step + 1
             if on_step is not None:
-                on_step(Step(i, epoch + 1, step + 1, steps, loss, eta))
+                on_step(Step(i, epoch + 1, phase.epochs, step + 1, steps, loss, eta))
         self._finite(theta.value.sum(), i, phase.epochs - 1, steps - 1)
         self._held_within = measure(self._owners())
         self.regulariser.consolidate(self.scope, i, self._gradients(x, y))  # (8), (10), (11)
@@ -137,22 +138,21 @@ class Strategy(Learner):
         if extend is not None and not self.head.shared_only:
             self.regulariser.grow(extend)
         if self._initial is not None:
-            self._restart(self._initial)
+            self._initial = self._restart(self._initial)
         if not self.training.carries_into(i):
             self.theta.v.zero_()
         phase = self.training.phase(i)
         self.regulariser.begin(self.scope, i, phase.eta_max, self.training.bias_eta, self.training.momentum)
         self.i_, self._n_i, self.within_ = i, len(data), Within(0, batch.fingerprint)
 
-    def _restart(self, initial: State) -> None:
-        """Cumulative from the initial weights: everything but the rows of new classes as it was at the start."""
-        for name, value in self._weights().items():
-            if not _is_output(name):
-                value.copy_(initial[name])
-            elif self.head.init == "keep":
-                value[: len(initial[name])] = initial[name]
-        self.head.init_rows(range(self.head.s))
+    def _restart(self, initial: State) -> State:
+        """Back to the initial weights; gives them together with the rows that have just grown, which are at theirs."""
+        for name, value in self.weights().items():
+            kept = slice(len(initial[name])) if _is_output(name) else ...
+            value[kept] = initial[name]
         self.theta.v.zero_()
+        grown: State = mapped(self.weights(), Tensor.clone)
+        return grown
 
     def _reseed(self, seed: int) -> None:
         """Seed what dropout draws from; the CPU's generator alone, where that will do, since all devices' take long."""
@@ -195,7 +195,7 @@ class Strategy(Learner):
                     f"Training diverged in batch {i}, epoch {epoch + 1}, step {step + 1}",
                     expected="a finite loss and finite weights",
                     got=number,
-                    do="Lower the learning rate; the learner is as it was before this call.",
+                    do="Lower the learning rate, or λ; the learner is as it was before this call.",
                 )
             )
         return number
@@ -239,6 +239,15 @@ class Strategy(Learner):
             outputs = passes.logits(self.network, x, EVALUATION_MINIBATCH)
         return outputs if rows is None else [o[:, rows] for o in outputs]
 
+    @property
+    def knows_task(self) -> bool:
+        return isinstance(self.head, PerTask)
+
+    def diagnostics(self) -> dict[str, Any]:
+        regulariser = self.regulariser
+        max_F = getattr(regulariser, "max_F", None)
+        return {"lam": regulariser.strength, "F_hat": regulariser.importance(), "max_F": max_F}
+
     # --- checks at the door -----------------------------------------------------------------------
 
     def _check(self, batch: Batch) -> None:
@@ -261,24 +270,24 @@ class Strategy(Learner):
 
     # --- state and storage ------------------------------------------------------------------------
 
-    def _weights(self) -> dict[str, Tensor]:
+    def weights(self) -> dict[str, Tensor]:
         return {name: tensor.detach() for name, tensor in self.network.state_dict().items()}
 
     def _shapes(self) -> dict[str, list[int]]:
         """The shape of each weight; of output layers, that of a row."""
-        return {name: list(tensor.shape[_is_output(name) :]) for name, tensor in self._weights().items()}
+        return {name: list(tensor.shape[_is_output(name) :]) for name, tensor in self.weights().items()}
 
     def state_dict(self) -> State:
         """Everything learnt, also in the middle of a batch; what later steps write into is copied."""
         return {
-            "slots": self.slots.names,
+            "slots": self.slots.identity,
             "shapes": self._shapes(),
             "seed": self.seed,
             "i": self.i_,
             "n_i": self._n_i,
             "within": None if self.within_ is None else [self.within_.step, self.within_.batch],
             "frozen": self.theta.frozen,
-            "network": mapped(self._weights(), Tensor.clone),
+            "network": mapped(self.weights(), Tensor.clone),
             "v": self.theta.v.clone(),
             "initial": self._initial,
             "head": self.head.state(),
@@ -288,23 +297,33 @@ class Strategy(Learner):
 
     def load_state_dict(self, state: State) -> None:
         """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing."""
-        for what, expected in (("slots", self.slots.names), ("shapes", self._shapes())):
-            if state.get(what) != expected:
+        for what, mine in (("slots", self.slots.identity), ("shapes", self._shapes())):
+            theirs = state.get(what, {})
+            differ = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+            if differ:
                 raise StateError(
                     sentence(
                         f"This state has other {what}",
-                        expected=expected,
-                        got=state.get(what),
-                        do="Build the learner with the preset and network that the state was made with.",
+                        expected={name: mine.get(name) for name in differ},
+                        got={name: theirs.get(name) for name in differ},
+                        do="Build the learner with the preset, knobs and network that the state was made with.",
                     )
                 )
+        before = self.state_dict()
+        try:
+            self._take(state)
+        except StateError:
+            self._take(before)
+            raise
+
+    def _take(self, state: State) -> None:
         own = partial(torch.Tensor.to, device=self.device, copy=True)  # later steps write into some of these
         self.regulariser.load_state(mapped(state["regulariser"], own))
         self.head.load_state(mapped(state["head"], own))
         self.memory.load_state(state["memory"])
         if self.network.rows != self.head.s:
             self.theta.set_rows(self.head.s)
-        for name, tensor in self._weights().items():
+        for name, tensor in self.weights().items():
             tensor.copy_(state["network"][name])
         self.theta.v.copy_(state["v"])
         self.theta.frozen = state["frozen"]
@@ -326,9 +345,8 @@ class Strategy(Learner):
         pn = [output.pn for output in self.head.outputs]
         m = self.theta.m - (self.head.overhead(pn) if self.head.shared_only else 0)
         own, more = self.head.overhead(pn), self.regulariser.overhead(m, self.head.s, len(pn), self._n_i)
-        formula = " + ".join(
-            filter(None, ["s·pn" if own else "", self.regulariser.formula(shared_only=self.head.shared_only)])
-        )
+        parts = ["s·pn" if self.head.shared_only else "", self.regulariser.formula(shared_only=self.head.shared_only)]
+        formula = " + ".join(filter(None, parts))
         return Ledger(formula or "0", own + more, measure(self._owners()), dict(self._held_within))
 
 

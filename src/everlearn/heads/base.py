@@ -32,6 +32,7 @@ class Head:
 
     name: ClassVar[str] = "head"
     shared_only: ClassVar[bool] = False  # whether regularisers see Θ̄ alone
+    shaping: ClassVar[tuple[str, ...]] = ("growth",)  # knobs that a state must share
 
     growth: Growth = "maximal"
     classes: Sequence[int] | None = None
@@ -155,7 +156,7 @@ class Head:
                     "A softmax over a single row teaches nothing",
                     expected="at least two rows in the softmax",
                     got=f"{rows} (growth={self.growth!r}, classes {classes})",
-                    do='Begin with a batch of two or more classes, or use growth="maximal".',
+                    do='Begin with a batch of two or more classes, or use a plain head with growth="maximal".',
                 )
             )
 
@@ -234,17 +235,16 @@ class Head:
 
     def state(self) -> dict[str, Any]:
         batches = [list(rows) for rows in self.batches_]
-        return {"growth": self.growth, "classes": list(self.classes_), "batches": batches}
+        return {"classes": list(self.classes_), "batches": batches}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        expected = [self.growth, self.classes_ if self.growth == "maximal" else state["classes"]]
-        if [state["growth"], state["classes"]] != expected:
+        if self.growth == "maximal" and state["classes"] != self.classes_:
             raise StateError(
                 sentence(
-                    "This state is of another head",
-                    expected=f"a head that is {self.growth}, with classes {expected[1]}",
-                    got=f"one that is {state['growth']}, with classes {state['classes']}",
-                    do="Build the learner with the growth and the classes that the state was made with.",
+                    "This state is of a head with other classes",
+                    expected=self.classes_,
+                    got=state["classes"],
+                    do="Build the learner with the classes that the state was made with.",
                 )
             )
         self.classes_ = list(state["classes"])

@@ -29,7 +29,7 @@ class CWR(Head):
     w_1, w_i: CWR's scale for B_1 and for later batches (CWR+: 1).
     shift: CWR+'s mean shift; avg(tw) is one scalar for each output layer, over all elements of B_i's rows (`batch`),
     or of all rows, as the text can be read (`all`: about 0, by the softmax); `none` for CWR.
-    unit_std: divide by the standard deviation of the same elements as well, which the paper tried.
+    unit_std: divide by the standard deviation of the elements of B_i's rows as well, which the paper tried.
     bias: `fixed` at 1 for classes seen and 0 for others, never trained (the authors' code); `zero`; or `learned`,
     started at 0 and consolidated as one more column, with an avg of its own.
 
@@ -39,6 +39,7 @@ class CWR(Head):
 
     name: ClassVar[str] = "cwr"
     shared_only: ClassVar[bool] = True
+    shaping: ClassVar[tuple[str, ...]] = ("growth", "init", "shift", "unit_std", "bias")
 
     w_1: float = 1.0
     w_i: float = 1.0

@@ -17,6 +17,7 @@ class Plain(Head):
     """
 
     name: ClassVar[str] = "plain"
+    shaping: ClassVar[tuple[str, ...]] = ("growth", "old_rows")
 
     old_rows: OldRows = "tuned"
 

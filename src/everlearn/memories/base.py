@@ -11,6 +11,7 @@ class Memory:
     """The verbs of a memory, each doing nothing."""
 
     name: ClassVar[str] = "none"
+    shaping: ClassVar[tuple[str, ...]] = ()  # knobs that a state must share
 
     @property
     def restarts(self) -> bool:

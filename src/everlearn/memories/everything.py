@@ -17,6 +17,7 @@ class Everything(Memory):
     """
 
     name: ClassVar[str] = "everything"
+    shaping: ClassVar[tuple[str, ...]] = ("restart",)
 
     restart: bool = True
 

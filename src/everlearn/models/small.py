@@ -4,14 +4,21 @@ from torch import nn
 
 from everlearn.errors import NetworkError, sentence
 from everlearn.models.cifarnet import glorot
-from everlearn.models.network import Network, Output
+from everlearn.models.network import Network, Normalise, Output
 
 
-def small(classes: int, input_shape: tuple[int, int, int] = (1, 28, 28), *, width: int = 16, seed: int = 0) -> Network:
+def small(
+    classes: int,
+    input_shape: tuple[int, int, int] = (1, 28, 28),
+    *,
+    width: int = 16,
+    normalise: bool = False,
+    seed: int = 0,
+) -> Network:
     """Two convolutions and one fully connected layer, no dropout.
 
-    input_shape: channels, height and width of a pattern; width: channels of the first convolution; seed: of the initial
-    weights, Glorot's.
+    input_shape: channels, height and width of a pattern; width: channels of the first convolution; normalise: take
+    bytes, (x − 127.5) / 64, else floats as they are; seed: of the initial weights, Glorot's.
 
     >>> net = small(classes=10, input_shape=(1, 8, 8))
     >>> sum(p.numel() for p in net.parameters())
@@ -38,4 +45,6 @@ def small(classes: int, input_shape: tuple[int, int, int] = (1, 28, 28), *, widt
         nn.Linear(2 * width * (height // 4) * (breadth // 4), 4 * width),
         nn.ReLU(),
     )
-    return glorot(Network(trunk, [Output(nn.Linear(4 * width, classes))], input_shape=input_shape), seed)
+    bytes_to_floats = Normalise([127.5] * channels, [64.0] * channels) if normalise else None
+    output = Output(nn.Linear(4 * width, classes))
+    return glorot(Network(trunk, [output], normalise=bytes_to_floats, input_shape=input_shape), seed)

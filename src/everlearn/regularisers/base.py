@@ -35,6 +35,7 @@ class Regulariser:
     """
 
     name: ClassVar[str] = "none"
+    shaping: ClassVar[tuple[str, ...]] = ()  # knobs that a state must share
 
     def look(self, i: int, n_i: int, rows: Tensor | None, predictions: Predictions) -> None:
         """See B_i through the network as B_{i−1} left it; rows are those to distil, None for all."""
@@ -65,6 +66,15 @@ class Regulariser:
     def distils(self) -> bool:
         """Whether the loss of the batch at hand has terms on old rows."""
         return False
+
+    @property
+    def strength(self) -> float | None:
+        """The λ of the last batch, where there is one."""
+        return None
+
+    def importance(self) -> Tensor | None:
+        """F̂ as the next batch will be held by it, where there is one."""
+        return None
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         """The paper's storage formula, in values, for m weights in scope."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from everlearn.equations import F_hat_ewc, clip
-from everlearn.errors import ConfigError, StateError, sentence
+from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check
 from everlearn.passes import Gradients
 from everlearn.regularisers.base import Predictions
@@ -25,9 +25,10 @@ class EWC(Quadratic):
     average: divide by i; False for the native sum. terms: `sum` keeps one F and one Θ* (option 2); `per_batch` keeps
     one of each for every batch (option 1), clipped one by one and never averaged.
     fisher: `variance` of the minibatches' mean gradients (the paper, App. A), their `second_moment` (the authors'
-    code), or `per_example`, the mean of squared gradients of single patterns: the exact diagonal.
+    code), or `per_example`, the mean of squared gradients of single patterns: the exact diagonal of the
+    empirical Fisher.
     minibatch: patterns in a minibatch of the Fisher pass. The first two shrink as 1/minibatch, so the size is
-    remembered with F, and an F made with another size is refused.
+    remembered with F, and a state made with another size is refused.
     chunk: patterns whose gradients are held at once by `per_example`.
 
     >>> EWC(lam=8e7).fisher
@@ -35,6 +36,7 @@ class EWC(Quadratic):
     """
 
     name: ClassVar[str] = "ewc"
+    shaping: ClassVar[tuple[str, ...]] = ("fisher", "minibatch", "terms")
 
     average: bool = True
     terms: Terms = "sum"
@@ -102,20 +104,13 @@ class EWC(Quadratic):
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         return super().overhead(m, s, outputs, n_i) * max(1, len(self.history_))
 
+    def formula(self, *, shared_only: bool) -> str:
+        each = super().formula(shared_only=shared_only)
+        return each if self.terms == "sum" else f"{each} for each batch"
+
     def state(self) -> dict[str, Any]:
-        made_with = None if self.fisher == "per_example" else self.minibatch
-        return {**super().state(), "history": list(self.history_), "minibatch": made_with, "fisher": self.fisher}
+        return {**super().state(), "history": list(self.history_)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        mine = self.state()
-        if state["consolidated"] and any(state[key] != mine[key] for key in ("fisher", "minibatch")):
-            raise StateError(
-                sentence(
-                    "This F was made by another Fisher pass, so its scale differs",
-                    expected=f"fisher={mine['fisher']!r} with minibatches of {mine['minibatch']}",
-                    got=f"fisher={state['fisher']!r} with minibatches of {state['minibatch']}",
-                    do="Build the learner with the knobs that F was made with.",
-                )
-            )
         super().load_state(state)
         self.history_ = [(F_i, theta_i) for F_i, theta_i in state["history"]]

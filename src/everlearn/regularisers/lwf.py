@@ -96,11 +96,15 @@ class LWF(Regulariser):
     def distils(self) -> bool:
         return self.lam_ > 0
 
+    @property
+    def strength(self) -> float | None:
+        return self.lam_
+
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         return overhead_lwf(n_i, s, outputs)
 
     def formula(self, *, shared_only: bool) -> str:
-        return "n_i·s"
+        return "n_i·s for each output layer, while B_i is learnt"
 
     def state(self) -> dict[str, Any]:
         return {"lam": self.lam_, "n": self.n_, "rows": self.rows_, "y_lwf": list(self.y_lwf_)}

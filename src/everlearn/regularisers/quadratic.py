@@ -70,7 +70,7 @@ class Quadratic(Regulariser):
     def begin(self, theta: Scope, i: int, eta: float, bias_eta: float, momentum: float) -> None:
         self._pulls = None
         if pulls := self.pulls(theta):
-            total = torch.stack([F_hat for F_hat, _ in pulls]).sum(dim=0) if len(pulls) > 1 else pulls[0][0]
+            total = torch.stack([F_hat for F_hat, _ in pulls]).sum(dim=0)
             etas = [eta * (bias_eta if group.bias else 1.0) for group in theta.groups]
             reached = [float(total[group.span].max()) if len(total[group.span]) else 0.0 for group in theta.groups]
             self._check_step(*max(zip(etas, reached, strict=True), key=lambda pair: pair[0] * pair[1]), momentum)
@@ -108,7 +108,7 @@ class Quadratic(Regulariser):
                     f"{self.name}'s importance is not finite",
                     expected="finite values",
                     got=f"{int((~torch.isfinite(F)).sum())} NaN or infinite values after B_{i}",
-                    do="Lower the learning rate or raise ξ.",
+                    do="Lower the learning rate or λ.",
                 )
             )
         if not F_i.any():
@@ -122,6 +122,14 @@ class Quadratic(Regulariser):
             )
         self.F_, self.theta_star_ = F, theta.value.clone()
         self.consolidated_, self._pulls = self.consolidated_ + 1, None
+
+    @property
+    def strength(self) -> float | None:
+        return self.lam
+
+    def importance(self) -> Tensor | None:
+        pairs = self.pairs()
+        return torch.stack([F_hat for F_hat, _ in pairs]).sum(dim=0) if pairs else None
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         return overhead_importance(m)

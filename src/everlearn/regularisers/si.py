@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from everlearn.equations import F_hat_si, F_si, delta_L
-from everlearn.errors import StateError, sentence
 from everlearn.knobs import check
 from everlearn.passes import Gradients
 from everlearn.regularisers.quadratic import Quadratic
@@ -30,6 +29,7 @@ class SI(Quadratic):
     """
 
     name: ClassVar[str] = "si"
+    shaping: ClassVar[tuple[str, ...]] = ("path",)
 
     w_1: float = 1.0
     w_i: float = 1.0
@@ -78,17 +78,8 @@ class SI(Quadratic):
 
     def state(self) -> dict[str, Any]:
         path = None if self.path_ is None else self.path_.clone()
-        return {**super().state(), "path": path, "theta_start": self.theta_start_, "of": self.path}
+        return {**super().state(), "path": path, "theta_start": self.theta_start_}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        if state["of"] != self.path:
-            raise StateError(
-                sentence(
-                    "This F was made along another path, so its scale differs",
-                    expected=f"path={self.path!r}",
-                    got=f"path={state['of']!r}",
-                    do="Build the learner with the path that F was made with.",
-                )
-            )
         super().load_state(state)
         self.path_, self.theta_start_, self._grad = state["path"], state["theta_start"], None

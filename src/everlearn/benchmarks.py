@@ -1,0 +1,155 @@
+"""Benchmarks: a source, the stream of each run, and the network and setting that go with it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from everlearn import data
+from everlearn.data.source import Patterns, Source
+from everlearn.errors import ConfigError, sentence
+from everlearn.models import Network, cifarnet, small
+from everlearn.presets import build
+from everlearn.pretraining import pretrained
+from everlearn.strategy import Strategy
+from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_generator
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """source: loads the data; stream: the stream of a run; network, setting: the defaults."""
+
+    source: Callable[[], Source]
+    stream: Callable[[str, Source, int], Stream]
+    network: str = "small"
+    setting: str | None = None
+
+
+def _growing(sizes: list[int]) -> Callable[[str, Source, int], Stream]:
+    """Classes in groups of these sizes, in the run's order."""
+    return lambda name, source, run: nc(name, source, groups(class_order(len(source.classes), run), sizes))
+
+
+def object_groups() -> list[list[int]]:
+    """CORe50's nine groups: the first object of each category, then five objects at a time, one of a category."""
+    later = [[first + 5 * k for k in range(5)] for half in (0, 25) for first in range(half + 1, half + 5)]
+    return [[5 * k for k in range(10)], *later]
+
+
+def _core50_nc(name: str, source: Source, run: int) -> Stream:
+    """B_1 is the same in every run; the order of the others changes."""
+    first, *later = object_groups()
+    order = run_generator("nc", len(later), run).permutation(len(later))
+    return nc(name, source, [first, *(later[k] for k in order)])
+
+
+def _training_sessions(source: Source) -> list[int]:
+    return sorted({int(s) for s in np.unique(source.train.session)})
+
+
+def _core50_ni(name: str, source: Source, run: int) -> Stream:
+    """Eight sessions of all objects, in the run's order."""
+    sessions = _training_sessions(source)
+    return ni(name, source, [sessions[k] for k in run_generator("ni", len(sessions), run).permutation(len(sessions))])
+
+
+def _core50_nic(name: str, source: Source, run: int) -> Stream:
+    """79 batches: ten objects in one session, then five objects of one session at a time."""
+    rng = run_generator("nic", 79, run)
+    sessions = _training_sessions(source)
+    start = int(rng.choice(sessions))
+    first, *later = object_groups()
+    rest = [(session, group) for session in sessions for group in later]
+    rest += [(session, half) for session in sessions if session != start for half in (first[:5], first[5:])]
+    return nic(name, source, [(start, first), *(rest[k] for k in rng.permutation(len(rest)))])
+
+
+def _cifar_split(count: int) -> Callable[[str, Source, int], Stream]:
+    """All of CIFAR-10, then ten classes of CIFAR-100 at a time, in the run's order."""
+
+    def stream(name: str, source: Source, run: int) -> Stream:
+        later = groups([10 + c for c in class_order(100, run)], [10] * 10)
+        return nc(name, source, [list(range(10)), *later][:count])
+
+    return stream
+
+
+def _sessions_in_order(name: str, source: Source, run: int) -> Stream:
+    return ni(name, source, _training_sessions(source))
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "digits": Benchmark(data.digits, _growing([4, 2, 2, 2])),
+    "mini50": Benchmark(data.mini50, _core50_nc, network="small-mini50"),
+    "mini50-ni": Benchmark(data.mini50, _core50_ni, network="small-mini50"),
+    "mini50-nic": Benchmark(data.mini50, _core50_nic, network="small-mini50"),
+    "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50"),
+    "icifar-100": Benchmark(data.cifar100, _growing([10] * 10), network="cifarnet", setting="cifarnet/icifar-100"),
+    "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet"),
+    "cifar-split-11": Benchmark(data.cifar10_100, _cifar_split(11), network="cifarnet"),
+    "split-mnist": Benchmark(data.mnist, _growing([2] * 5)),
+    "split-fashion": Benchmark(data.fashion_mnist, _growing([2] * 5)),
+    "permuted-mnist": Benchmark(data.permuted_mnist, _sessions_in_order),
+    "rotated-mnist": Benchmark(data.rotated_mnist, _sessions_in_order),
+}
+"""Benchmarks by name; nothing is loaded until one is used."""
+
+
+def make_network(name: str, source: Source, seed: int) -> Network:
+    """A network by name, for the patterns and classes of a source."""
+    classes, bytes_ = len(source.classes), source.train.x.dtype == np.uint8
+    makers: Mapping[str, Callable[[], Network]] = {
+        "small": lambda: small(classes, source.shape, normalise=bytes_, seed=seed),
+        "small-mini50": lambda: pretrained(classes, seed=seed),
+        "cifarnet": lambda: cifarnet(classes, normalise=bytes_, seed=seed),
+    }
+    if name not in makers:
+        raise ConfigError(
+            sentence("Unknown network", expected=f"one of {list(makers)}", got=repr(name), do="Choose one.")
+        )
+    return makers[name]()
+
+
+def prepare(
+    benchmark: str,
+    *,
+    strategy: str,
+    run: int = 1,
+    setting: str | None = None,
+    network: str | None = None,
+    knobs: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    held_out: float = 0.0,
+) -> tuple[Stream, Patterns, Strategy]:
+    """The stream of a run, the patterns to test on, and a learner that has seen nothing yet."""
+    if benchmark not in BENCHMARKS:
+        raise ConfigError(
+            sentence("Unknown benchmark", expected=f"one of {list(BENCHMARKS)}", got=repr(benchmark), do="Choose one.")
+        )
+    chosen = BENCHMARKS[benchmark]
+    source = chosen.source()
+    if held_out:
+        source = hold_out(source, held_out)
+    stream = chosen.stream(benchmark, source, run)
+    net = make_network(network or chosen.network, source, seed)
+    learner = build(strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed)
+    return stream, stream.test, learner
+
+
+def hold_out(source: Source, share: float) -> Source:
+    """The source with a part of its training patterns in place of the test set.
+
+    Where there are sessions, whole sessions are held out, since the test set is of other sessions too; else a share of
+    every class.
+    """
+    train, rng = source.train, np.random.default_rng(0)
+    sessions = np.unique(train.session)
+    if len(sessions) > 1:
+        held = np.isin(train.session, rng.permutation(sessions)[: max(1, round(share * len(sessions)))])
+    else:
+        held = np.zeros(len(train), dtype=bool)
+        for places in (np.flatnonzero(train.y == c) for c in np.unique(train.y)):
+            held[rng.permutation(places)[: max(1, round(share * len(places)))]] = True
+    kept, test = (Patterns(train.x[mask], train.y[mask], train.session[mask]) for mask in (~held, held))
+    return replace(source, train=kept, test=test)

@@ -1,0 +1,42 @@
+"""What there is, in a sentence each; no PyTorch is imported to list it."""
+
+STRATEGIES = {
+    "naive": "go on training, with nothing against forgetting",
+    "cumulative": "train on all batches so far: the upper bound",
+    "lwf": "Learning Without Forgetting: soft targets from the old network",
+    "ewc": "Elastic Weight Consolidation: hold weights that the Fisher information calls important",
+    "si": "Synaptic Intelligence: hold weights whose path made the loss fall",
+    "fw": "freeze the trunk after B_1, and the rows of old classes",
+    "cw": "freeze the trunk after B_1, tune all rows",
+    "cwr": "CWR: rows learnt apart from a random start, and copied",
+    "cwr+": "CWR+: rows learnt apart from zero, mean-shifted and copied",
+    "ar1": "AR1: CWR+ with Synaptic Intelligence on the shared weights",
+    "ar1-ewc": "CWR+ with EWC on the shared weights",
+    "ar1-lwf": "CWR+ with LWF",
+}
+"""Every preset."""
+
+_MINI = "mini50, a synthetic miniature in the shape of CORe50"
+
+BENCHMARKS = {
+    "digits": "scikit-learn's 1,797 real digits of 8×8, four classes and then two at a time",
+    "mini50": f"{_MINI}: 50 objects, ten classes and then five at a time",
+    "mini50-ni": f"{_MINI}: eight sessions of all objects",
+    "mini50-nic": f"{_MINI}: 79 batches of sessions and objects",
+    "mini50-25x2": f"{_MINI}: 25 batches of two objects",
+    "icifar-100": "CIFAR-100, ten batches of ten classes",
+    "cifar-split-6": "CIFAR-10, then five times ten classes of CIFAR-100",
+    "cifar-split-11": "CIFAR-10, then ten times ten classes of CIFAR-100",
+    "split-mnist": "MNIST, five batches of two digits",
+    "split-fashion": "Fashion-MNIST, five batches of two classes",
+    "permuted-mnist": "MNIST under ten permutations of its pixels",
+    "rotated-mnist": "MNIST under ten rotations",
+}
+"""Every benchmark."""
+
+MODELS = {
+    "small": "two convolutions and one fully connected layer, for patterns of 4×4 and more",
+    "small-mini50": "small, pre-trained on other synthetic objects than mini50's",
+    "cifarnet": "Zenke et al.'s four convolutions and two fully connected layers for 32×32, 1,297,028 weights",
+}
+"""Every network that goes by a name."""

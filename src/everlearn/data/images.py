@@ -1,0 +1,148 @@
+"""A folder of images, one subfolder for each class, as a source."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+from tqdm import tqdm
+
+from everlearn.data.arrays import named, split
+from everlearn.data.cache import cached
+from everlearn.data.folder import data_folder
+from everlearn.data.source import Array, Patterns, Source
+from everlearn.errors import DataError, sentence
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP")  # by content: a file that lies about its kind is no surprise to Pillow
+VERSION = 1  # of how an image becomes a pattern: older caches are not used
+
+Size = tuple[int, int]
+
+
+def image_folder(
+    path: str | os.PathLike[str],
+    *,
+    size: Size = (32, 32),
+    test: str | os.PathLike[str] | None = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    workers: int | None = None,
+) -> Source:
+    """A source from CLASS/*.jpg, jpeg, png, bmp or webp, decoded once and then cached in the data folder.
+
+    size: height and width; the image is turned as its EXIF says, made RGB, scaled until it just covers the size, and
+    cut around its centre. The test images are in test/CLASS beside train/CLASS; or in a second folder `test`; or else
+    a share of each class, chosen by the seed. Folders inside a class are not read. workers: threads that decode, by
+    default one for each processor.
+    """
+    path = Path(path).resolve()
+    _check_size(size)
+    parts = _subfolders(path)
+    if test is None and {"train", "test"} <= set(parts) and not _images(path / "train") + _images(path / "test"):
+        if len(parts) > 2:
+            do = 'Name two: image_folder(path / "train", test=path / "val").'
+            raise DataError(
+                sentence(f"{path} has more than two parts", expected="train and test", got=", ".join(parts), do=do)
+            )
+        path, test = path / "train", path / "test"
+    x, labels = _decoded(path, size, workers)
+    name = path.parent.name if path.name == "train" else path.name
+    if test is None:
+        return split(name, x, labels, share=test_share, seed=seed)
+    x_test, test_labels = _decoded(Path(test).resolve(), size, workers)
+    y, y_test, classes = named(labels, test_labels, path)
+    return Source(name, Patterns(x, y), Patterns(x_test, y_test), classes)
+
+
+def _check_size(size: Size) -> None:
+    if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
+        raise DataError(
+            sentence("No such size", expected="height and width in pixels", got=size, do="For example, size=(32, 32).")
+        )
+
+
+def _subfolders(folder: Path) -> list[str]:
+    """The names of a folder's visible folders, sorted."""
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        got = f"{folder} ({error.strerror})"
+        raise DataError(
+            sentence("This folder cannot be read", expected="a folder of images", got=got, do="Check the path.")
+        ) from error
+
+
+def _images(folder: Path) -> list[Path]:
+    """A folder's visible images, sorted."""
+    visible = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    return sorted(entry for entry in visible if entry.suffix.lower() in ENDINGS and entry.is_file())
+
+
+def _decoded(folder: Path, size: Size, workers: int | None) -> tuple[Array, Array]:
+    """All images of a folder's classes as [n, 3, height, width], and the class name of each."""
+    files, labels = [], []
+    for name in _subfolders(folder):
+        found = _images(folder / name)
+        if not found:
+            raise _empty(folder / name, f"images ({', '.join(ENDINGS)})")
+        files += found
+        labels += [name] * len(found)
+    if not files:
+        raise _empty(folder, "a folder of images for each class")
+    target = data_folder() / "images" / f"{folder.name}-{size[0]}x{size[1]}-{_key(folder, size, files)}.npz"
+    x = cached(target, lambda: {"x": _decode_all(files, size, workers)})["x"]
+    return x, np.array(labels)
+
+
+def _empty(folder: Path, expected: str) -> DataError:
+    do = "Add some, or remove the folder; folders inside a class are not read."
+    return DataError(sentence(f"{folder} is empty", expected=expected, got="none", do=do))
+
+
+def _key(folder: Path, size: Size, files: list[Path]) -> str:
+    """What the cached patterns depend on: place, size, and each file's name, length and time."""
+    stats = [(str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(json.dumps([VERSION, str(folder), size, stats]).encode()).hexdigest()[:16]
+
+
+def _decode_all(files: list[Path], size: Size, workers: int | None) -> Array:
+    """Decode with threads: Pillow lets others run while it decodes."""
+    x = np.empty((len(files), 3, *size), dtype=np.uint8)
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    try:
+        done: Iterator[Array] = pool.map(lambda file: decode(file, size), files)
+        for k, pattern in enumerate(tqdm(done, total=len(files), unit="image", desc="decoding", disable=None)):
+            x[k] = pattern
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return x
+
+
+def decode(path: Path, size: Size) -> Array:
+    """One image as uint8 [3, height, width]."""
+    limit = Image.MAX_IMAGE_PIXELS or 0
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > limit > 0:
+                raise ValueError(f"{image.width}×{image.height} pixels, more than {limit}")
+            if image.mode[0] in "IF":
+                raise ValueError(f"mode {image.mode}, more than 8 bits a channel")
+            upright = ImageOps.exif_transpose(image)
+            if "transparency" in upright.info:
+                upright = upright.convert("RGBA")
+            fitted = ImageOps.fit(upright.convert("RGB"), (size[1], size[0]), Image.Resampling.BICUBIC)
+    except Exception as error:  # Pillow has many ways to say that an image is damaged
+        raise DataError(
+            sentence(
+                "This image cannot be read",
+                expected=f"a whole JPEG, PNG, BMP or WebP image of 8 bits a channel and at most {limit} pixels",
+                got=f"{path} ({error})",
+                do="Replace it, or remove it.",
+            )
+        ) from error
+    return np.asarray(fitted).transpose(2, 0, 1)

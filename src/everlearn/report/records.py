@@ -1,0 +1,280 @@
+"""What runs left on disk, typed and checked: config.json, records.jsonl, events.jsonl."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import DataError, sentence
+from everlearn.report import fields as f
+
+Matrix = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What is known after batch B_i; accuracies are shares from 0 to 1. Matrices: rows true, columns predicted."""
+
+    benchmark: str
+    strategy: str
+    run: int
+    i: int
+    of: int
+    classes: tuple[int, ...]
+    order: tuple[int, ...]
+    batches: tuple[tuple[int, ...], ...]
+    accuracy: float
+    accuracy_seen: float
+    confusion: Matrix
+    patterns: tuple[int, ...] = ()
+    accuracy_mt: tuple[float, ...] = ()
+    confusion_mt: Matrix | None = None
+    lam: float | None = None
+    importance: f.Json | None = None
+    change: dict[str, float] = field(default_factory=dict)
+    seconds_train: float | None = None
+    seconds_eval: float | None = None
+    storage: dict[str, int] = field(default_factory=dict)
+    formula: str | None = None
+    values: int | None = None
+    backward_transfer: float | None = None
+    forward_transfer: float | None = None
+    forgetting: float | None = None
+
+    @property
+    def arrived(self) -> tuple[int, ...]:
+        """How many classes have arrived after each batch of the stream."""
+        seen: set[int] = set()
+        return tuple(len(seen := seen | set(batch)) for batch in self.batches)
+
+    @property
+    def totals(self) -> Matrix:
+        """The test patterns of each class. A learner need not predict a class for each of them."""
+        return np.array(self.patterns, dtype=np.int64) if self.patterns else self.confusion.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One logged step of training."""
+
+    i: int
+    epoch: int
+    step: int
+    steps: int | None
+    loss: float | None
+    eta: float | None
+    images_per_second: float | None
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a run was made. raw: all of config.json; knobs: by dotted name."""
+
+    raw: f.Json
+    benchmark: str
+    strategy: str
+    run: int
+    network: str | None = None
+    setting: str | None = None
+    seed: int | None = None
+    held_out: float = 0.0
+    about: str = ""
+    knobs: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    versions: f.Json = field(default_factory=dict)
+    machine: f.Json = field(default_factory=dict)
+    synthetic: bool = False
+    class_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run: where it is (from the folder that was read), how it was made, and what it left, batch by batch."""
+
+    place: str
+    config: Config | None
+    records: tuple[Record, ...]
+    events: tuple[Event, ...] = ()
+
+    @property
+    def _named(self) -> Record | Config:
+        named = self.records[0] if self.records else self.config
+        assert named is not None  # read() drops runs that left neither
+        return named
+
+    @property
+    def benchmark(self) -> str:
+        return self._named.benchmark
+
+    @property
+    def strategy(self) -> str:
+        return self._named.strategy
+
+    @property
+    def number(self) -> int:
+        return self._named.run
+
+    @property
+    def of(self) -> int | None:
+        """The number of batches in the stream; None if the run died before its first record."""
+        return self.records[-1].of if self.records else None
+
+    @property
+    def progress(self) -> str:
+        """How far it came, in words."""
+        return f"{'' if self.finished else 'unfinished, '}{len(self.records)} of {self.of or '?'} batches"
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.records) and self.records[-1].i == self.of
+
+
+def read(folder: Path) -> list[Run]:
+    """All runs in a folder and below it, by benchmark, strategy and number."""
+    folder = Path(folder)
+    runs = [run for place in _places(folder) if (run := _read_run(place, folder)) is not None]
+    if not runs:
+        raise DataError(
+            sentence(
+                f"There is nothing to report on in {folder}",
+                expected="a folder with the records.jsonl of a run, itself or below it",
+                got="no run" if folder.is_dir() else "no such folder",
+                do="Make a run first (everlearn run), or name the folder that holds the runs.",
+            )
+        )
+    return sorted(runs, key=lambda run: (run.benchmark, run.strategy, run.number, run.place))
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    for here, below, files in os.walk(folder):
+        below.sort()
+        if {"records.jsonl", "config.json"} & set(files):
+            yield Path(here)
+
+
+def _read_run(place: Path, folder: Path) -> Run | None:
+    name = place.relative_to(folder).as_posix()
+    made, path = place / "config.json", place / "records.jsonl"
+    config = f.read_object(made, f"{name}/config.json") if made.is_file() else None
+    if not path.is_file() and config is not None and not {"benchmark", "strategy", "run"} <= set(config):
+        return None  # some other program's config.json
+    records = _read_records(path, f"{name}/records.jsonl") if path.is_file() else ()
+    if config is None and not records:
+        return None
+    checked = None if config is None else _config(config, f"{name}/config.json")
+    return Run(name, checked, records, _read_events(place / "events.jsonl"))
+
+
+def _config(data: f.Json, where: str) -> Config:
+    read = f.Fields(data, where)
+    return Config(
+        raw=data,
+        benchmark=read.need("benchmark", f.text),
+        strategy=read.need("strategy", f.text),
+        run=read.need("run", f.count),
+        network=read.may("network", f.text, None),
+        setting=read.may("setting", f.text, None),
+        seed=read.may("seed", f.count, None),
+        held_out=read.may("held_out", f.share, 0.0),
+        about=read.may("about", f.text, ""),
+        knobs=_dotted(read.may("knobs", f.mapping, {})),
+        command=read.may("command", f.text, None),
+        versions=read.may("versions", f.mapping, {}),
+        machine=read.may("machine", f.mapping, {}),
+        synthetic=data.get("synthetic") is True,
+        class_names=tuple(str(name) for name in data.get("class_names") or ()),
+    )
+
+
+def _dotted(knobs: f.Json, before: str = "") -> dict[str, Any]:
+    """Nested knobs by dotted name.
+
+    >>> _dotted({"si": {"lam": 1.0}, "head.growth": "maximal"})
+    {'si.lam': 1.0, 'head.growth': 'maximal'}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in knobs.items():
+        flat |= _dotted(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
+    return flat
+
+
+def _read_records(path: Path, where: str) -> tuple[Record, ...]:
+    """The records by batch. Where a resumed run wrote a batch twice, the later one counts."""
+    found = {record.i: record for record in (_record(*line) for line in f.read_lines(path, where))}
+    if sorted(found) != list(range(1, len(found) + 1)):
+        raise DataError(
+            sentence(
+                f"{where} has gaps",
+                expected="a record for each batch from the first on",
+                got=f"batches {sorted(found)}",
+                do="Repeat the run, or move its folder elsewhere to report on the others.",
+            )
+        )
+    return tuple(found[i] for i in sorted(found))
+
+
+def _record(data: f.Json, where: str) -> Record:
+    read = f.Fields(data, where)
+    paper = f.Fields(read.may("storage_paper", f.mapping, {}), where)
+    record = Record(
+        benchmark=read.need("benchmark", f.text),
+        strategy=read.need("strategy", f.text),
+        run=read.need("run", f.count),
+        i=read.need("i", f.position),
+        of=read.need("of", f.position),
+        classes=read.need("classes", f.counts),
+        order=read.need("order", f.counts),
+        batches=read.need("batches", f.groups),
+        accuracy=read.need("accuracy", f.share),
+        accuracy_seen=read.need("accuracy_seen", f.share),
+        confusion=read.need("confusion", f.matrix),
+        patterns=read.may("patterns", f.counts, ()),
+        accuracy_mt=read.may("accuracy_mt", f.shares, ()),
+        confusion_mt=read.may("confusion_mt", f.matrix, None),
+        lam=read.may("lam", f.number, None),
+        importance=read.may("importance", f.mapping, None),
+        change=read.may("change", f.numbers_by_name, {}),
+        storage=read.may("storage", f.bytes_by_name, {}),
+        formula=paper.may("formula", f.text, None),
+        values=paper.may("values", f.count, None),
+        seconds_train=read.may("seconds_train", f.number, None),
+        seconds_eval=read.may("seconds_eval", f.number, None),
+        backward_transfer=read.may("backward_transfer", f.number, None),
+        forward_transfer=read.may("forward_transfer", f.number, None),
+        forgetting=read.may("forgetting", f.number, None),
+    )
+    _check(record, where)
+    return record
+
+
+def _check(record: Record, where: str) -> None:
+    n = len(record.order)
+    if not (record.i <= record.of == len(record.batches) and len(record.confusion) == len(record.totals) == n):
+        raise DataError(
+            sentence(
+                f"{where} contradicts itself",
+                expected="i ≤ of, as many lists in batches as of, as many rows in confusion as classes in order",
+                got=f"i {record.i}, of {record.of}, {len(record.batches)} batches, {len(record.confusion)} rows and "
+                f"{n} classes",
+                do="Repeat the run, or move its folder elsewhere to report on the others.",
+            )
+        )
+
+
+def _read_events(path: Path) -> tuple[Event, ...]:
+    """The logged steps. They only tell how fast and how far a run was, so that what cannot be read is left out."""
+    events = []
+    for data, where in f.read_lines(path, path.name, strict=False) if path.is_file() else ():
+        read = f.Fields(data, where)
+        try:
+            i, epoch, step = (read.need(name, f.count) for name in ("i", "epoch", "step"))
+            steps = read.may("steps", f.count, None)
+            loss, eta, speed = (read.may(name, f.finite, None) for name in ("loss", "eta", "images_per_second"))
+        except DataError:
+            continue
+        events.append(Event(i, epoch, step, steps, loss, eta, speed))
+    return tuple(events)

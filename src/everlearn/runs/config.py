@@ -1,0 +1,98 @@
+"""What a run is: everything that settles its result."""
+
+import json
+import tomllib
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from everlearn.errors import ConfigError, sentence
+from everlearn.knobs import check, check_types
+
+FREE = ("batches",)  # may be raised when a run goes on
+
+
+@dataclass(frozen=True)
+class Config:
+    """One run of one strategy on one benchmark.
+
+    run: numbers the order of the classes, from 1.
+    setting: whose hyperparameters; by default the benchmark's own. network: by default the benchmark's.
+    knobs: by dotted name, turned last. seed: of everything else that is random; by default the run's number.
+    threads: of the CPU; another number gives results that agree to rounding.
+    batches: learn the first so many; may be raised later.
+    held_out: the share of the training data that is held out and tested on instead of the test set, for tuning.
+    """
+
+    benchmark: str
+    strategy: str
+    run: int = 1
+    setting: str | None = None
+    network: str | None = None
+    knobs: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    threads: int = 1
+    batches: int | None = None
+    held_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("run", "threads"):
+            value = getattr(self, name)
+            check(value >= 1, f"A bad {name}", expected="1 or more", got=value, do="Number from 1 up.")
+        check(0 <= self.held_out < 1, "A bad share", expected="0 ≤ held_out < 1", got=self.held_out, do="Lower it.")
+        check(
+            self.batches is None or self.batches >= 1,
+            "A bad number of batches",
+            expected="1 or more, or None for all",
+            got=self.batches,
+            do="Raise it.",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as they come back from JSON."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    def differences(self, other: dict[str, Any]) -> list[str]:
+        """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out."""
+        mine = {name: value for name, value in flat(self.to_json()).items() if name not in FREE}
+        theirs = {name: value for name, value in flat(other).items() if name in mine or name.startswith("knobs.")}
+        names = sorted({*mine, *theirs})
+        return [
+            f"{name}: {theirs.get(name)!r} there, {mine.get(name)!r} now"
+            for name in names
+            if mine.get(name) != theirs.get(name)
+        ]
+
+
+def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A tree of dicts as one dict with dotted names; knobs keep their own dots.
+
+    >>> flat({"run": 1, "knobs": {"si.lam": 2.0}})
+    {'run': 1, 'knobs.si.lam': 2.0}
+    """
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            out |= flat(value, f"{prefix}{name}.")
+        else:
+            out[f"{prefix}{name}"] = value
+    return out
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """The values of a TOML or JSON config file; nested tables under `knobs` become dotted names."""
+    try:
+        text = path.read_text()
+        values: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            sentence(
+                "This config cannot be read", expected="a TOML or JSON file", got=f"{path}: {error}", do="Mend it."
+            )
+        ) from error
+    known = [f.name for f in fields(Config)]
+    unknown = sorted(set(values) - set(known))
+    check(not unknown, "Unknown names in the config", expected=f"among {known}", got=unknown, do=f"Mend {path}.")
+    return {**values, "knobs": flat(values.get("knobs", {}))}

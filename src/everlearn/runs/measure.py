@@ -1,0 +1,129 @@
+"""What a record says of one batch, measured on a learner."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from everlearn.data.source import Patterns
+from everlearn.evaluation import (
+    Floats,
+    accuracy_on,
+    backward_transfer,
+    confusion,
+    forgetting,
+    forward_transfer,
+    totals,
+)
+from everlearn.learner import Learner
+from everlearn.streams import Stream
+
+Predictions = dict[str, NDArray[np.int64]]
+EDGES = [float(f"{edge:.6g}") for edge in np.logspace(-12, 2, 57)]
+
+
+def predict(learner: Learner, stream: Stream, test: Patterns) -> Predictions:
+    """The predicted class of every test pattern, −1 where none can be given.
+
+    seen: over the classes seen; all_rows: over all rows; mt: over the classes of the pattern's own batch, the one in
+    which its class first arrived (the task known). A learner that must know the task gives the last for all three.
+    """
+    classes = np.array(learner.classes_, dtype=np.int64)
+    scores = _all_scores(learner, test)
+    own = {c: set(classes_of) for classes_of in reversed(stream.batches) for c in classes_of}
+    task = np.array([[c in own[int(y)] for c in classes] for y in stream.order]).reshape(
+        len(stream.order), len(classes)
+    )
+    place = {c: k for k, c in enumerate(stream.order)}
+    mt = _best(scores, classes, task[[place[int(y)] for y in test.y]])
+    if learner.knows_task:
+        return {"seen": mt, "all_rows": mt, "mt": mt}
+    seen = np.isin(np.arange(len(classes)), learner.columns("seen"))
+    every = np.ones_like(seen)
+    return {
+        "seen": _best(scores, classes, np.broadcast_to(seen, scores.shape)),
+        "all_rows": _best(scores, classes, np.broadcast_to(every, scores.shape)),
+        "mt": mt,
+    }
+
+
+def _all_scores(learner: Learner, test: Patterns) -> Floats:
+    """Scores over all rows; −∞ where a learner that must know the task has not met the class."""
+    scores = np.full((len(test), len(learner.classes_)), -np.inf)
+    if not learner.knows_task:
+        return learner.scores(test.x, "all").cpu().double().numpy() if len(learner.classes_) else scores
+    for i in range(1, learner.i_ + 1):
+        scores[:, learner.columns(batch=i)] = learner.scores(test.x, batch=i).cpu().double().numpy()
+    return scores
+
+
+def _best(scores: Floats, classes: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The class of the best allowed score of each pattern, −1 where none is allowed."""
+    if not len(classes):
+        return np.full(len(scores), -1, dtype=np.int64)
+    masked = np.where(allowed, scores, -np.inf)
+    best = masked.argmax(axis=1)
+    return np.where(np.isneginf(masked.max(axis=1)), -1, classes[best])
+
+
+def matrices(stream: Stream, test: Patterns, predictions: Predictions) -> dict[str, Any]:
+    """The confusion matrices of a record, classes in order of arrival, and the test patterns of each class."""
+    return {
+        "patterns": totals(test.y, stream.order),
+        "confusion": confusion(test.y, predictions["seen"], stream.order).tolist(),
+        "confusion_mt": confusion(test.y, predictions["mt"], stream.order).tolist(),
+    }
+
+
+def accuracies(stream: Stream, test: Patterns, predictions: Predictions, i: int) -> dict[str, Any]:
+    """Accuracy on the fixed test set, on the classes seen so far, and for each batch so far with the task known."""
+    order, batches, patterns = stream.order, stream.batches, totals(test.y, stream.order)
+    fixed, every, mt = (confusion(test.y, predictions[kind], order) for kind in ("seen", "all_rows", "mt"))
+    seen = sorted({c for classes in batches[:i] for c in classes})
+    return {
+        "accuracy": accuracy_on(fixed, patterns, order, order),
+        "accuracy_all_rows": accuracy_on(every, patterns, order, order),
+        "accuracy_seen": accuracy_on(fixed, patterns, order, seen),
+        "accuracy_mt": [accuracy_on(mt, patterns, order, classes) for classes in batches[:i]],
+    }
+
+
+def transfers(stream: Stream, untrained: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, float | None]:
+    """Backward transfer, forward transfer and forgetting up to the last record, on the fixed test set."""
+
+    def by_batch(matrix: dict[str, Any]) -> list[float]:
+        counts, patterns = np.array(matrix["confusion"]), matrix["patterns"]
+        return [accuracy_on(counts, patterns, stream.order, classes) for classes in stream.batches]
+
+    R, b = np.array([by_batch(record) for record in records]), np.array(by_batch(untrained))
+    return {
+        "backward_transfer": backward_transfer(R),
+        "forward_transfer": forward_transfer(R, b),
+        "forgetting": forgetting(R),
+    }
+
+
+def importance(F_hat: Tensor | None, max_F: float | None) -> dict[str, Any] | None:
+    """The histogram of F̂ on a log scale, the share that is zero, and the share saturated at max_F."""
+    if F_hat is None:
+        return None
+    values = F_hat.double().cpu().numpy()
+    counts, _ = np.histogram(values[values > 0], bins=EDGES)
+    saturated = 0.0 if max_F is None else float((values >= np.float32(max_F)).mean())
+    return {"edges": EDGES, "counts": counts.tolist(), "zero": float((values == 0).mean()), "saturated": saturated}
+
+
+def change(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, float]:
+    """Mean |Δθ| by layer; of output layers that grew, over the rows that were there before."""
+    sums: dict[str, list[float]] = {}
+    for name, old in before.items():
+        if not old.is_floating_point():
+            continue
+        new = after[name]
+        n = min(len(old), len(new)) if old.ndim else None
+        delta = (new[:n] - old[:n]).abs().double() if n is not None else (new - old).abs().double()
+        total = sums.setdefault(name.rsplit(".", 1)[0], [0.0, 0.0])
+        total[0] += float(delta.sum())
+        total[1] += delta.numel()
+    return {layer: total / max(count, 1) for layer, (total, count) in sums.items()}

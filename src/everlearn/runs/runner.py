@@ -1,0 +1,214 @@
+"""Learns a stream into a folder, and goes on where it stopped."""
+
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+import everlearn
+from everlearn import catalogue
+from everlearn.benchmarks import prepare
+from everlearn.learner import Step
+from everlearn.runs import measure
+from everlearn.runs.config import Config
+from everlearn.runs.folder import RunFolder
+from everlearn.state import State, mapped
+
+EVENT_EVERY = 0.2  # seconds between two events
+
+OnProgress = Callable[[Step | None, dict[str, Any] | None], object]
+"""Told of every step, and of every record."""
+
+
+@dataclass
+class Timer:
+    """Seconds of training on the batch at hand, over all sittings, and when the last checkpoint and event were made."""
+
+    seconds: float = 0.0
+    since: float = 0.0
+    checkpoint: float = 0.0
+    event: float = 0.0
+
+
+class Runner:
+    """One run in progress."""
+
+    def __init__(
+        self, config: Config, path: Path, checkpoint_every: float, on_progress: OnProgress, stop: threading.Event
+    ) -> None:
+        self.config, self.folder = config, RunFolder(path)
+        self.checkpoint_every, self.on_progress = checkpoint_every, on_progress
+        self.stream, self.test, self.learner = prepare(config.benchmark, **_choices(config))
+        self.timer, self.stop = Timer(), stop
+        self.before: dict[str, Tensor] = {}
+        self.untrained: dict[str, Any] = {}
+
+    def run(self) -> list[dict[str, Any]]:
+        """Learn what is left of the stream."""
+        self.folder.settle(self.config, self._about())
+        self.folder.mend_records()
+        pending = self._restore()
+        if pending is not None:
+            self._record(pending)
+        last = min(len(self.stream), self.config.batches or len(self.stream))
+        first = self.learner.i_ + 1 if self._between_batches() else self.learner.i_
+        for i in range(first, last + 1):
+            self._record(self._learn(i))
+        return self.folder.records()
+
+    def _between_batches(self) -> bool:
+        return not self.before
+
+    def _restore(self) -> dict[str, Any] | None:
+        """Take back the last checkpoint; gives what is still to be recorded of the batch before it."""
+        state = self.folder.checkpoint()
+        if state is None:
+            self.untrained = measure.matrices(self.stream, self.test, self._predict())
+            self.folder.keep_events(0, 0)
+            return None
+        self.learner.load_state_dict(state["learner"])
+        self.untrained = state["untrained"]
+        self.before, self.timer.seconds = state["before"], state["seconds"]
+        self.folder.keep_events(self.learner.i_, state["step"])
+        recorded = len(self.folder.records())
+        return state["pending"] if state["pending"] is not None and recorded < self.learner.i_ else None
+
+    def _learn(self, i: int) -> dict[str, Any]:
+        """Learn B_i, with a checkpoint every so often and one at the end."""
+        if self._between_batches():
+            self.before, self.timer.seconds = mapped(self.learner.weights(), Tensor.clone), 0.0
+        now = time.monotonic()
+        self.timer.since = self.timer.checkpoint = self.timer.event = now
+        self.learner.learn(self.stream[i - 1], on_step=self._on_step)
+        seconds = self.timer.seconds + time.monotonic() - self.timer.since
+        diagnostics = self.learner.diagnostics()
+        ledger = self.learner.storage()
+        pending = {
+            "lam": diagnostics["lam"],
+            "importance": measure.importance(diagnostics["F_hat"], diagnostics["max_F"]),
+            "change": measure.change(self.before, self.learner.weights()),
+            "seconds_train": seconds,
+            "storage": {name: entry.bytes for name, entry in ledger.kept.items()},
+            "storage_paper": {"formula": ledger.formula, "values": ledger.paper},
+        }
+        self.before = {}
+        self._checkpoint(step=sys.maxsize, pending=pending)
+        return pending
+
+    def _on_step(self, step: Step) -> None:
+        now = time.monotonic()
+        interrupted = self.stop.is_set()
+        if now - self.timer.event >= EVENT_EVERY or step.step == step.steps:
+            batch = len(self.stream.indices[step.i - 1])
+            rate = step.step / step.steps * batch * step.epochs / max(self.timer.seconds + now - self.timer.since, 1e-9)
+            self.folder.append_event({**asdict(step), "images_per_second": round(rate, 1)})
+            self.timer.event = now
+        self.on_progress(step, None)
+        if now - self.timer.checkpoint >= self.checkpoint_every or interrupted:
+            self.timer.seconds += now - self.timer.since
+            self.timer.since = now
+            self._checkpoint(step=step.step, pending=None)
+            self.timer.checkpoint = time.monotonic()
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def _checkpoint(self, *, step: int, pending: dict[str, Any] | None) -> None:
+        state: State = {
+            "learner": self.learner.state_dict(),
+            "untrained": self.untrained,
+            "before": self.before,
+            "seconds": self.timer.seconds,
+            "step": step,
+            "pending": pending,
+        }
+        self.folder.save_checkpoint(state)
+
+    def _predict(self) -> measure.Predictions:
+        return measure.predict(self.learner, self.stream, self.test)
+
+    def _record(self, pending: dict[str, Any]) -> None:
+        """Evaluate after B_i and write its record."""
+        i, start = self.learner.i_, time.monotonic()
+        predictions = self._predict()
+        record = {
+            "benchmark": self.config.benchmark,
+            "strategy": self.config.strategy,
+            "run": self.config.run,
+            "i": i,
+            "of": len(self.stream),
+            "classes": self.stream.batches[i - 1],
+            "order": self.stream.order,
+            "batches": self.stream.batches,
+            **measure.accuracies(self.stream, self.test, predictions, i),
+            **measure.matrices(self.stream, self.test, predictions),
+            **pending,
+        }
+        record |= measure.transfers(self.stream, self.untrained, [*self.folder.records(), record])
+        self.folder.save_predictions(i, predictions)
+        self.folder.append_record({**record, "seconds_eval": time.monotonic() - start})
+        self.on_progress(None, record)
+
+    def _about(self) -> dict[str, Any]:
+        """What made the run: the command, versions, the machine, the names of the classes."""
+        versions = {"everlearn": everlearn.__version__, "torch": torch.__version__, "numpy": numpy.__version__}
+        return {
+            "command": " ".join(["everlearn", *sys.argv[1:]]),
+            "versions": {**versions, "python": platform.python_version()},
+            "machine": {"cores": torch.get_num_threads(), "system": platform.system(), "cpu": platform.machine()},
+            "synthetic": self.stream.source.synthetic,
+            "about": catalogue.BENCHMARKS[self.config.benchmark],
+            "class_names": list(self.stream.source.classes),
+        }
+
+
+def _choices(config: Config) -> dict[str, Any]:
+    return {
+        "strategy": config.strategy,
+        "run": config.run,
+        "setting": config.setting,
+        "network": config.network,
+        "knobs": config.knobs,
+        "seed": config.run if config.seed is None else config.seed,
+        "held_out": config.held_out,
+    }
+
+
+def run(
+    config: Config, path: Path, *, checkpoint_every: float = 30.0, on_progress: OnProgress = lambda _step, _record: None
+) -> list[dict[str, Any]]:
+    """Learn a stream into a folder; the same call again goes on where the last one stopped."""
+    torch.set_num_threads(config.threads)
+    with RunFolder(path).locked(), stop_signals() as stop:
+        return Runner(config, path, checkpoint_every, on_progress, stop).run()
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM ask for a stop after the step at hand, with a checkpoint; a second one stops at once."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,130 @@
+"""The command line, as a user or a script calls it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from everlearn import PRESETS, catalogue
+from everlearn.benchmarks import BENCHMARKS, make_network
+from everlearn.cli import main
+from everlearn.data import digits
+from everlearn.runs.folder import read_lines
+
+FAST = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
+
+
+def everlearn(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "everlearn", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_catalogue_lists_what_there_is() -> None:
+    assert list(catalogue.STRATEGIES) == list(PRESETS)
+    assert list(catalogue.BENCHMARKS) == list(BENCHMARKS)
+    for name in catalogue.MODELS:
+        if name == "small":
+            assert make_network(name, digits(), seed=0).rows == 10
+
+
+def test_list_is_quick_and_needs_no_torch() -> None:
+    code = "import sys; from everlearn.cli import main; main(['list', 'strategies']); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ar1 " in done.stdout
+    assert json.loads(everlearn("list", "benchmarks", "--json").stdout) == catalogue.BENCHMARKS
+
+
+def test_run_writes_records_for_scripts(tmp_path: Path) -> None:
+    done = everlearn("run", "--benchmark", "digits", "--strategy", "ar1", "--run", "1", "--out", str(tmp_path), *FAST)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # quiet when not a terminal
+    assert len(done.stdout.splitlines()) == 4
+    records = read_lines(tmp_path / "records.jsonl")
+    wanted = "benchmark strategy run i classes accuracy accuracy_seen accuracy_mt confusion confusion_mt lam importance"
+    assert {*wanted.split(), "change", "seconds_train", "seconds_eval", "storage"} <= set(records[0])
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["command"].startswith("everlearn run --benchmark digits --strategy ar1")
+    again = everlearn("run", "--benchmark", "digits", "--strategy", "ar1", "--out", str(tmp_path), "--json", *FAST)
+    assert [json.loads(line) for line in again.stdout.splitlines()] == records
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run", "--benchmark", "nothing", "--strategy", "ar1"], 1, "Unknown benchmark"),
+        (["run", "--benchmark", "digits", "--strategy", "ar2"], 1, "Unknown strategy"),
+        (["run", "--benchmark", "digits", "--strategy", "ar1", "--set", "si.lamb=3"], 1, "'si.lamb'"),
+        (["run", "--benchmark", "digits", "--strategy", "ar1", "--set", "si.lam"], 1, "A bad --set"),
+        (["run", "--benchmark", "digits", "--strategy", "ar1", "--network", "huge"], 1, "Unknown network"),
+        (["run", "--benchmark", "digits"], 2, "--strategy"),
+        (["report", "absent"], 1, "expected"),
+    ],
+)
+def test_errors_are_explained_and_exit_codes_tell(
+    arguments: list[str], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    extra = ["--out", str(tmp_path / "out")] if arguments[0] == "run" else []
+    try:
+        got = main([*arguments, *extra])
+    except SystemExit as stop:
+        got = int(stop.code or 0)
+    assert got == code
+    assert message in capsys.readouterr().err
+
+
+def test_compare_runs_in_parallel_and_writes_the_page(tmp_path: Path) -> None:
+    call = ["compare", "--benchmark", "digits", "--strategies", "naive,cwr+", "--runs", "2", "--jobs", "2", *FAST]
+    done = everlearn(*call, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "cwr+" in done.stdout
+    assert "report.html" in done.stderr
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("records.jsonl"))
+    assert folders == ["cwr+/run-1", "cwr+/run-2", "naive/run-1", "naive/run-2"]
+    alone = tmp_path / "alone"
+    everlearn("run", "--benchmark", "digits", "--strategy", "cwr+", "--run", "2", "--out", str(alone), *FAST)
+    pairs = zip(read_lines(alone / "records.jsonl"), read_lines(tmp_path / "cwr+/run-2/records.jsonl"), strict=True)
+    assert all(a["confusion"] == b["confusion"] and a["change"] == b["change"] for a, b in pairs)
+
+
+def test_compare_tells_which_runs_failed(tmp_path: Path) -> None:
+    done = everlearn("compare", "--benchmark", "digits", "--strategies", "naive,ar2", "--out", str(tmp_path), *FAST)
+    assert done.returncode == 1
+    assert "ar2 run 1: Unknown strategy" in done.stderr
+    assert len(read_lines(tmp_path / "naive/run-1/records.jsonl")) == 4
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    slow = ["--set", "training.first.epochs=2000", "--set", "training.later.epochs=1"]
+    call = [
+        sys.executable,
+        "-m",
+        "everlearn",
+        "run",
+        "--benchmark",
+        "digits",
+        "--strategy",
+        "ar1",
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen([*call, *slow], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "events.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "The same command again goes on" in err
+    assert (tmp_path / "checkpoint.safetensors").exists()
+    assert read_lines(tmp_path / "records.jsonl") == []
+
+
+def test_data_get(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "get", "digits"]) == 0
+    assert "training patterns in 4 batches" in capsys.readouterr().out
