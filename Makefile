@@ -1,11 +1,15 @@
 # make setup   .venv with everlearn and everything its checks need
+# make demo    the paper's strategies on real digits and on the synthetic mini50: a table and a page
 # make test    every check: lint, types, imports, tests, doctests, coverage
 
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup test lint clean
+STRATEGIES := naive,lwf,ewc,si,cwr,cwr+,ar1,cumulative
+DEMO := --strategies $(STRATEGIES) --runs 3 --jobs 2
+
+.PHONY: setup demo test lint clean browser
 
 setup: .venv/installed
 
@@ -14,14 +18,27 @@ setup: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+.venv/prepared: .venv/installed src/everlearn/data/render.py src/everlearn/pretraining.py
+	$(BIN)/everlearn data get mini50
+	touch $@
+
+demo: .venv/prepared
+	$(BIN)/everlearn compare --benchmark digits $(DEMO) --out runs/demo/digits
+	$(BIN)/everlearn compare --benchmark mini50 $(DEMO) --out runs/demo/mini50
+	$(BIN)/everlearn report runs/demo
+
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+		|| echo "No chromium: the tests of the page in a real browser will be skipped. Install it with: apt-get install chromium"
+
 lint: setup
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
 
-test: lint
+test: lint browser
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report term:skip-covered
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

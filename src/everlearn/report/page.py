@@ -97,7 +97,7 @@ def _benchmark(bench: Benchmark, k: int) -> Html:
     badge = tag("span", "synthetic", class_="badge") if bench.synthetic else ""
     parts: list[tuple[str, str, list[Html]]] = [
         ("curve", "Accuracy by batch", [curves.figure(bench, curves.ACCURACY, where, shared=True, caption=accuracy)]),
-        ("final", "Final accuracy", [sections.final(bench)]),
+        ("final", "Final accuracy", [sections.final(bench), sections.kept(bench)]),
         ("cm", "Confusion matrices", [matrices.figure(bench, where)]),
         ("storage", "Storage", [sections.storage(bench)]),
         (

@@ -26,10 +26,12 @@ FINAL = (
     Column("average", "Average", "Fixed test set, %"),
     Column("seen", "Final", "Classes seen, %"),
     Column("average_seen", "Average", "Classes seen, %"),
+)
+KEPT = (
+    Column("forgetting", "Forgetting", "Old batches, %"),
+    Column("backward_transfer", "Backward transfer", "Old batches, %"),
+    Column("forward_transfer", "Forward transfer", "Next batch, %"),
     Column("mt", "Final", "Task known, %"),
-    Column("backward_transfer", "Backward", "Transfer, %"),
-    Column("forward_transfer", "Forward", "Transfer, %"),
-    Column("forgetting", "Final", "Forgetting, %"),
 )
 SECONDS = (
     Column("seconds_train", "Training", "Seconds a batch", 1, 2),
@@ -47,6 +49,20 @@ def final(bench: Benchmark) -> Html:
         class_="note",
     )
     return join(_table(bench, FINAL, "final accuracy", dots=True), note)
+
+
+def kept(bench: Benchmark) -> Html:
+    """What was kept of old batches, and what it takes to be told the task."""
+    if not any(group.over(column.metric) for group in bench.groups for column in KEPT):
+        return Html()
+    note = tag(
+        "p",
+        "Forgetting: how far old batches fell from their best. Backward transfer: how they changed since they were "
+        "learnt. Forward transfer: what a batch gained before it was learnt. Task known: accuracy where each pattern’s "
+        "own batch is given, the mean over the batches.",
+        class_="note",
+    )
+    return join(tag("h4", "Forgetting and transfer"), _table(bench, KEPT, "forgetting and transfer", dots=False), note)
 
 
 def seconds(bench: Benchmark) -> Html:

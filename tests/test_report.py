@@ -1,0 +1,299 @@
+"""The report: its numbers are the records', nothing in it is obeyed, and a real browser opens it in peace."""
+
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everlearn import report
+from everlearn.errors import EverlearnError
+from everlearn.report import names, png
+from tests import report_toys as toys
+from tests.report_toys import BENCHMARKS, HOSTILE, STRATEGIES, Cells, Written, chromium, opened, said, write_run
+
+Full = tuple[Path, Written]
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Full:
+    """Eight strategies, three runs, two benchmarks; and the page."""
+    root = tmp_path_factory.mktemp("runs")
+    written = toys.write_all(root)
+    return report.write(root), written
+
+
+def test_the_final_table_is_the_records(full: Full) -> None:
+    cells = Cells(full[0])
+    for (benchmark, strategy), runs in full[1].items():
+        values = {
+            "final": [run[-1]["accuracy"] for run in runs],
+            "seen": [run[-1]["accuracy_seen"] for run in runs],
+            "average": [statistics.fmean(r["accuracy"] for r in run) for run in runs],
+            "average_seen": [statistics.fmean(r["accuracy_seen"] for r in run) for run in runs],
+            "mt": [statistics.fmean(run[-1]["accuracy_mt"]) for run in runs],
+        }
+        for metric, three in values.items():
+            ((known, text),) = cells.find(benchmark=benchmark, strategy=strategy, metric=metric)
+            mean, std = statistics.fmean(three), statistics.stdev(three)
+            assert (float(str(known["data-value"])), float(str(known["data-std"]))) == (mean, std)
+            assert (text, known["data-n"]) == (said(three), "3")
+
+
+def test_curves_storage_and_seconds_are_the_records(full: Full) -> None:
+    cells = Cells(full[0])
+    for (benchmark, strategy), runs in full[1].items():
+        here = {"benchmark": benchmark, "strategy": strategy}
+        for metric in ("accuracy", "accuracy_seen", "seconds_eval"):
+            for i in range(len(BENCHMARKS[benchmark])):
+                ((known, _),) = cells.find(metric=metric, batch=str(i + 1), **here)
+                assert float(str(known["data-value"])) == statistics.fmean(run[i][metric] for run in runs)
+        last = runs[0][-1]
+        for name, size in last["storage"].items():
+            assert cells.find(metric=f"storage:{name}", **here)[0][0]["data-value"] == str(size)
+        assert cells.find(metric="storage", **here)[0][0]["data-value"] == str(sum(last["storage"].values()))
+        assert cells.find(metric="formula", **here)[0][1] == last["storage_paper"]["formula"]
+        assert cells.find(metric="values", **here)[0][0]["data-value"] == str(last["storage_paper"]["values"])
+
+
+def test_means_and_deviations_by_hand(tmp_path: Path) -> None:
+    """Runs that end at 0.6, 0.7 and 0.8: mean 0.7; sample deviation √((0.01 + 0 + 0.01) / 2) = 0.1."""
+    for run, accuracy in enumerate((0.6, 0.7, 0.8), start=1):
+        write_run(tmp_path / f"{run}", run=run, change={"accuracy": accuracy, "seconds_train": 2.0})
+    write_run(tmp_path / "once", strategy="naive", change={"accuracy": 0.25})
+    write_run(tmp_path / "all", strategy="cumulative", change={"accuracy": 0.9})
+    (found,) = report.summary(tmp_path)["benchmarks"]
+    assert [one["strategy"] for one in found["strategies"]] == ["ar1", "naive", "cumulative"]
+    ar1, naive, cumulative = found["strategies"]
+    assert (ar1["final"]["mean"], ar1["final"]["std"]) == (pytest.approx(0.7), pytest.approx(0.1))
+    assert (ar1["average"]["mean"], ar1["seconds_train"]["mean"]) == (pytest.approx(0.7), 2.0)
+    assert naive["final"] == {"mean": 0.25, "std": None, "n": 1}
+    assert (found["best_without_rehearsal"], cumulative["rehearses"], cumulative["upper_bound"]) == ("ar1", True, True)
+    lines = [re.split(r"  +", line) for line in report.table(tmp_path).splitlines()]
+    assert [*lines[4][:3], *lines[4][4:]] == ["ar1 *", "3", "70.0 ± 10.0", "70.0 ± 10.0", "2.00 ± 0.00"]
+    assert lines[5][:3] == ["naive", "1", "25.0"]
+    json.dumps(report.summary(tmp_path), allow_nan=False)
+
+
+def test_matrices_are_the_records(full: Full) -> None:
+    text = full[0].read_text()
+    confusion = np.array(full[1]["digits", "ar1"][0][1]["confusion"])
+    uri = png.picture(confusion / confusion.sum(axis=1, keepdims=True))
+    assert f'href="{uri}"' in text
+    assert text.count('<li data-batch="') == len(STRATEGIES) * (9 + 3)
+
+
+def test_nothing_in_a_record_is_obeyed(tmp_path: Path) -> None:
+    script, image, style, other = HOSTILE
+    names_ = [script, image, style, other, *"abcdef"]
+    for k, (benchmark, strategy) in enumerate(((script, image), (image, script), (style, other))):
+        made: dict[str, Any] = {"command": script + image, "class_names": names_, "knobs": {script: image}}
+        change = {"storage": {image: 3}, "storage_paper": {"formula": script, "values": 1}}
+        write_run(
+            tmp_path / f"{k}", benchmark, strategy, change=change, network=style, versions={script: image}, **made
+        )
+    page = report.write(tmp_path)
+    text, found = page.read_text(encoding="utf-8"), Cells(page)
+    assert not any(hostile in text for hostile in (script, "<img", "<b>\x1b", "\x1b", "\u202e", "\ud800"))
+    assert [tag for tag, _ in found.tags].count("script") == [tag for tag, _ in found.tags].count("style") == 1
+    assert not any(key.startswith("on") or key == "style" for _, known in found.tags for key in known)
+    assert found.find(benchmark=script, strategy=image, metric="final")
+    policy = next(str(known["content"]) for tag, known in found.tags if known.get("http-equiv"))
+    assert re.fullmatch(r"default-src 'none'; img-src data:;( (style|script)-src 'sha256-\S+';){2} .*", policy)
+    assert "\x1b" not in report.table(tmp_path)
+
+
+def test_half_written_dead_and_bare_runs(tmp_path: Path) -> None:
+    write_run(tmp_path / "whole", run=1, change={"accuracy": 0.5})
+    cut = write_run(tmp_path / "cut", run=2, change={"accuracy": 0.9}) / "records.jsonl"
+    cut.write_bytes(cut.read_bytes()[:-200] + "é".encode()[:1])
+    write_run(tmp_path / "bare", run=3, config=False, change={"accuracy": 0.7})
+    born = write_run(tmp_path / "born", run=4, upto=0)
+    events = '{"i": 1, "epoch": 1, "step": 7}\n{"i": 1, "epoch": 2, "step": 8, "loss": NaN}\n{"i"'
+    (born / "events.jsonl").write_text(events)
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "config.json").write_text('{"some": "other program"}')
+    runs = report.read(tmp_path)
+    assert [(run.number, len(run.records), len(run.events)) for run in runs] == [
+        (1, 3, 3),
+        (2, 2, 3),
+        (3, 3, 3),
+        (4, 0, 2),
+    ]
+    assert [run.finished for run in runs] == [True, False, True, False]
+    (one,) = report.summary(tmp_path)["benchmarks"][0]["strategies"]
+    assert (one["runs"], one["finished"], one["final"]["mean"]) == (4, 2, pytest.approx(0.6))
+    text = report.write(tmp_path).read_text()
+    for said_ in ("run 2, unfinished, 2 of 3 batches: it is in no mean", "epoch 2, step 8", "bare has no config.json"):
+        assert said_ in text
+    assert text.count('class="cross"') == 4
+    assert "2 of 4" in report.table(tmp_path)
+
+
+def test_streams_of_other_shapes_make_pages(tmp_path: Path) -> None:
+    """One batch; no finished run; the same classes in each (NI); many batches; no test patterns; a memory; transfer."""
+    for k, strategy in enumerate(("si", "ar1")):
+        write_run(tmp_path / strategy, "died", strategy, upto=k)
+    same = {"batches": [list(range(10))] * 3, "backward_transfer": -0.1, "forgetting": 0.2, "storage_paper": None}
+    write_run(tmp_path / "one", "one", sizes=[10], change={"accuracy": 0.0, "seconds_train": 0.0, "seconds_eval": None})
+    write_run(tmp_path / "same", "same", "mine", change=same | {"storage": {"memory.latent": 8}})
+    write_run(tmp_path / "many", "many", sizes=[1] * 40, change={"patterns": [0, *[36] * 39]})
+    found = {one["benchmark"]: one for one in report.summary(tmp_path)["benchmarks"]}
+    assert found["same"]["strategies"][0]["backward_transfer"]["mean"] == pytest.approx(-0.1)
+    assert found["same"]["best_without_rehearsal"] is None
+    text = report.write(tmp_path).read_text()
+    for said_ in (
+        "10 in each",
+        "−10.0",
+        "keeps patterns",
+        "30 of the 40 batches are shown",
+        "grey: no test",
+        "No run without rehearsal has",
+    ):
+        assert said_ in text
+
+
+def test_other_knobs_are_another_line_and_repeats_count_once(tmp_path: Path) -> None:
+    for k, lam in enumerate((1.0, 2.0, 2.0)):
+        write_run(tmp_path / f"{k}", knobs={"si": {"lam": lam}}, change={"accuracy": lam / 4})
+    (found,) = report.summary(tmp_path)["benchmarks"]
+    assert {one["strategy"]: one["runs"] for one in found["strategies"]} == {
+        "ar1 (si.lam 2.0)": 1,
+        "ar1 (si.lam 1.0)": 1,
+    }
+    assert "2 repeats another run and is left out" in report.write(tmp_path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"accuracy": 74.1}, "'accuracy' of x/records.jsonl, line 1 is wrong: expected a number from 0 to 1, got 74.1"),
+        ({"accuracy": math.nan}, "'accuracy' .* got nan"),
+        ({"confusion": [[1, 2]]}, "'confusion' .* expected a square list"),
+        ({"confusion": [[0.5]]}, "'confusion' .* expected a square list"),
+        ({"order": [1]}, "contradicts itself: expected .* got i 1, of 3, 3 batches, 10 rows and 1 classes"),
+        ({"i": 3}, "has gaps: expected a record for each batch from the first on, got batches .3."),
+        ({"storage": {"network": "much"}}, "'storage' .* got .'network': 'much'."),
+    ],
+)
+def test_wrong_records_are_clear_errors(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    write_run(tmp_path / "x", change=change)
+    with pytest.raises(EverlearnError, match=said):
+        report.write(tmp_path)
+
+
+def test_folders_and_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    for folder, got in ((tmp_path, "no run"), (tmp_path / "none", "no such folder")):
+        with pytest.raises(EverlearnError, match=rf"nothing to report on .* expected a folder .* got {got}\. Make"):
+            report.table(folder)
+    place = write_run(tmp_path / "x")
+    with pytest.raises(EverlearnError, match=r"cannot be written: expected .* Give another out"):
+        report.write(tmp_path, place)
+    assert report.write(tmp_path, tmp_path / "new" / "page.html").is_file()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
+    lines = (place / "records.jsonl").read_text().splitlines()
+    (place / "records.jsonl").write_text("\n".join([lines[0][:50], *lines[1:]]))
+    with pytest.raises(EverlearnError, match="line 1, cannot be read: expected a JSON object"):
+        report.read(tmp_path)
+    (place / "config.json").write_text("[]")
+    with pytest.raises(EverlearnError, match=r"x/config.json cannot be read"):
+        report.read(tmp_path)
+
+
+def test_another_process_writes_the_same_bytes_without_torch(full: Full, tmp_path: Path) -> None:
+    code = "import sys, everlearn.report as r; r.write(*sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    arguments = [sys.executable, "-W", "error", "-c", code, str(full[0].parent), str(tmp_path / "again.html")]
+    assert subprocess.run(arguments, check=False).returncode == 0
+    assert (tmp_path / "again.html").read_bytes() == full[0].read_bytes()
+    assert str(full[0].parent) not in full[0].read_text()
+
+
+def test_colours_are_told_apart_by_everyone() -> None:
+    """Texts have a contrast of 4.5 or more and lines of 3; no two colours look alike, to the colour-blind neither."""
+    assert len({names.look(strategy).colour for strategy in STRATEGIES}) == 8
+    for theme in toys.themes():
+        assert all(toys.contrast(theme[name], theme["paper"]) > 4.5 for name in ("ink", "quiet", "link"))
+        assert toys.contrast(theme["on-mark"], theme["mark"]) > 4.5
+        lines = [theme[f"p{k}"] for k in range(names.COLOURS)]
+        assert all(toys.contrast(line, theme["paper"]) > 3 for line in lines)
+        for eyes in ("all", "protan", "deutan", "tritan"):
+            labs = [toys.seen_by(eyes, line) for line in lines]
+            assert min(float(np.linalg.norm(a - b)) for k, a in enumerate(labs) for b in labs[:k]) > 0.1
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["toys.Browser"]:
+    with chromium() as browser:
+        yield browser
+
+
+def test_a_browser_shows_the_numbers_and_asks_for_nothing(full: Full, browser: "toys.Browser") -> None:
+    page = opened(browser, full[0])
+    for (benchmark, strategy), runs in full[1].items():
+        three = [run[-1]["accuracy"] for run in runs]
+        cell = page.locator(f'td[data-benchmark="{benchmark}"][data-strategy="{strategy}"][data-metric="final"]')
+        assert cell.inner_text() == said(three)
+    levels = [int(tag[1]) for tag in page.eval_on_selector_all("h1,h2,h3,h4,h5", "all => all.map(one => one.tagName)")]
+    assert all(later <= earlier + 1 for earlier, later in pairwise([0, *levels]))
+    assert page.locator("h2 .badge", has_text="synthetic").count() == 1
+    assert page.locator('svg[role="img"]:not([aria-label])').count() == 0
+
+
+def test_the_slider_moves_all_matrices_by_keyboard(full: Full, browser: "toys.Browser") -> None:
+    page = opened(browser, full[0])
+    figure = page.locator("article:has(#b2) .matrices")
+    figure.locator("input[type=range]").focus()
+    for key, batch in (("Home", 1), ("ArrowRight", 2), ("End", 9)):
+        page.keyboard.press(key)
+        assert figure.locator("output").inner_text() == f"{batch} of 9"
+        hrefs = "all => all.map(one => one.getAttribute('href'))"
+        small = figure.locator(f'.strip li[data-batch="{batch}"] image').evaluate_all(hrefs)
+        assert figure.locator(".large image").evaluate_all(hrefs) == small
+        assert len(set(small)) == len(STRATEGIES) or batch == 1
+
+
+def test_charts_are_read_by_keyboard_and_thinned_by_their_legend(full: Full, browser: "toys.Browser") -> None:
+    page = opened(browser, full[0])
+    figure = page.locator("article:has(#b2) .curves").first
+    figure.locator(".chart").first.focus()
+    page.keyboard.press("End")
+    tip = figure.locator(".tip").first.inner_text().split()
+    three = [run[-1]["accuracy"] for run in full[1]["mini50", "cumulative"]]
+    assert tip[:6] == ["Batch", "9", "Cumulative", *said(three).split()]
+    figure.get_by_label("Naive", exact=True).focus()
+    page.keyboard.press("Space")
+    assert not figure.locator(".series.k6").first.is_visible()
+    assert figure.locator(".series.k5").first.is_visible()
+
+
+def test_a_narrow_a_dark_and_a_scriptless_page(full: Full, browser: "toys.Browser") -> None:
+    page = opened(browser, full[0], width=360)
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    dark = opened(browser, full[0], color_scheme="dark")
+    read = "name => getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3).map(Number)"
+    ink, paper = ("#" + bytes(dark.evaluate(read, name)).hex() for name in ("color", "backgroundColor"))
+    assert (ink, paper) == (toys.themes()[1]["ink"], toys.themes()[1]["paper"])
+    still = opened(browser, full[0], java_script_enabled=False)
+    assert not still.locator(".slider").first.is_visible()
+    assert [still.locator(what).count() for what in (".strip .cm", ".series title")] == [8 * 12, 2 * 2 * 8 * 12]
+
+
+def test_a_hostile_page_does_nothing(tmp_path: Path, browser: "toys.Browser") -> None:
+    long = "x" * 300
+    for k, (benchmark, strategy) in enumerate(((HOSTILE[0], HOSTILE[1]), (HOSTILE[1], long), (long, HOSTILE[0]))):
+        write_run(tmp_path / f"{k}", benchmark, strategy, command=HOSTILE[0], class_names=list(HOSTILE), upto=3 - k)
+    page = opened(browser, report.write(tmp_path), width=360)
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.locator("img, body script:not(:last-of-type)").count() == 0
+    add = "document.body.append(Object.assign(document.createElement('script'), {text: 'bad = 1'})), window.bad"
+    assert page.evaluate(add) is None
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
