@@ -19,6 +19,8 @@ from everlearn.runs import Config, run
 
 STRATEGIES = ("naive", "lwf", "ewc", "si", "cwr", "cwr+", "ar1", "cumulative")
 EPOCHS = {"digits": (8, 8), "mini50": (6, 4)}
+RATES = {"digits": (-2.5, -1.3), "mini50": (-3.4, -1.9)}  # log10 η; above, networks die
+BATCHES = {"digits": None, "mini50": 5}  # a search may look at the first batches only
 SHARES = {"digits": (0.66, 0.8), "mini50": (0.66, 0.9)}  # the range of 1 − n_i/Σn_j, which LWF's map starts from
 MAX_F = 0.001
 
@@ -26,7 +28,7 @@ MAX_F = 0.001
 def draw(strategy: str, benchmark: str, rng: np.random.Generator) -> dict[str, Any]:
     """One point of a strategy's space."""
     epochs = EPOCHS[benchmark]
-    first, later = (float(f"{10 ** rng.uniform(-2.5, -1.3):.2g}") for _ in range(2))
+    first, later = (float(f"{10 ** rng.uniform(*RATES[benchmark]):.2g}") for _ in range(2))
     knobs: dict[str, Any] = {
         "training.first.epochs": epochs[0],
         "training.later.epochs": epochs[1],
@@ -51,7 +53,8 @@ def trial(job: tuple[str, str, dict[str, Any]]) -> tuple[str, dict[str, Any], fl
     benchmark, strategy, knobs = job
     with tempfile.TemporaryDirectory() as folder:
         try:
-            records = run(Config(benchmark, strategy, knobs=knobs, held_out=0.25), Path(folder), checkpoint_every=1e9)
+            config = Config(benchmark, strategy, knobs=knobs, held_out=0.25, batches=BATCHES[benchmark])
+            records = run(config, Path(folder), checkpoint_every=1e9)
         except TrainingError:
             return strategy, knobs, 0.0
     return strategy, knobs, records[-1]["accuracy"]

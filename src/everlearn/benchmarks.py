@@ -80,11 +80,11 @@ def _sessions_in_order(name: str, source: Source, run: int) -> Stream:
 
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "digits": Benchmark(data.digits, _growing([4, 2, 2, 2])),
-    "mini50": Benchmark(data.mini50, _core50_nc, network="small-mini50"),
-    "mini50-ni": Benchmark(data.mini50, _core50_ni, network="small-mini50"),
-    "mini50-nic": Benchmark(data.mini50, _core50_nic, network="small-mini50"),
-    "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50"),
+    "digits": Benchmark(data.digits, _growing([4, 2, 2, 2]), setting="small/digits"),
+    "mini50": Benchmark(data.mini50, _core50_nc, network="small-mini50", setting="small/mini50"),
+    "mini50-ni": Benchmark(data.mini50, _core50_ni, network="small-mini50", setting="small/mini50"),
+    "mini50-nic": Benchmark(data.mini50, _core50_nic, network="small-mini50", setting="small/mini50"),
+    "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50", setting="small/mini50"),
     "icifar-100": Benchmark(data.cifar100, _growing([10] * 10), network="cifarnet", setting="cifarnet/icifar-100"),
     "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet"),
     "cifar-split-11": Benchmark(data.cifar10_100, _cifar_split(11), network="cifarnet"),

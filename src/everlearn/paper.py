@@ -10,7 +10,7 @@ from typing import Any
 Knobs = dict[str, Any]
 
 
-def _phases(first: tuple[int, float], later: tuple[int, float]) -> Knobs:
+def phases(first: tuple[int, float], later: tuple[int, float]) -> Knobs:
     """Epochs and η of B_1 and of B_i, i > 1."""
     return {
         "training.first.epochs": first[0],
@@ -61,51 +61,51 @@ def _setting(tables: dict[str, Knobs], caffe: Knobs, rows: dict[str, Knobs]) -> 
 
 
 _CAFFENET: dict[str, Knobs] = {
-    "cumulative": _phases((4, 0.0025), (4, 0.0025)),
-    "naive": {**MAXIMAL, **_phases((2, 0.0003), (2, 0.0003))},
-    "lwf": {**EXPANDING, **CORE50_MAP, **_phases((2, 0.0003), (2, 0.0002))},
-    "ewc": {**MAXIMAL, **_ewc(5.0e7, 256), **_phases((2, 0.001), (2, 0.000025))},
-    "si": {**MAXIMAL, **_si(0.00001, 0.005, 5.0e7), **_phases((2, 0.001), (2, 0.00002))},
-    "cwr": {**MAXIMAL, "cwr.w_1": 1.25, "cwr.w_i": 1.0, **_phases((2, 0.0003), (2, 0.0003))},
-    "cwr+": {**MAXIMAL, **_phases((2, 0.0003), (2, 0.0003))},
-    "ar1": {**MAXIMAL, **_si(0.0015, 0.0015, 8.0e5), **_phases((2, 0.0003), (2, 0.0003))},
+    "cumulative": phases((4, 0.0025), (4, 0.0025)),
+    "naive": {**MAXIMAL, **phases((2, 0.0003), (2, 0.0003))},
+    "lwf": {**EXPANDING, **CORE50_MAP, **phases((2, 0.0003), (2, 0.0002))},
+    "ewc": {**MAXIMAL, **_ewc(5.0e7, 256), **phases((2, 0.001), (2, 0.000025))},
+    "si": {**MAXIMAL, **_si(0.00001, 0.005, 5.0e7), **phases((2, 0.001), (2, 0.00002))},
+    "cwr": {**MAXIMAL, "cwr.w_1": 1.25, "cwr.w_i": 1.0, **phases((2, 0.0003), (2, 0.0003))},
+    "cwr+": {**MAXIMAL, **phases((2, 0.0003), (2, 0.0003))},
+    "ar1": {**MAXIMAL, **_si(0.0015, 0.0015, 8.0e5), **phases((2, 0.0003), (2, 0.0003))},
     # not in the paper's tables
-    "fw": _phases((2, 0.0003), (2, 0.0003)),
-    "cw": _phases((2, 0.0003), (2, 0.0003)),
-    "ar1-ewc": {**MAXIMAL, **_ewc(8.0e5, 256), **_phases((2, 0.0003), (2, 0.0003))},
-    "ar1-lwf": {**MAXIMAL, **CORE50_MAP, **_phases((2, 0.0003), (2, 0.0003))},
+    "fw": phases((2, 0.0003), (2, 0.0003)),
+    "cw": phases((2, 0.0003), (2, 0.0003)),
+    "ar1-ewc": {**MAXIMAL, **_ewc(8.0e5, 256), **phases((2, 0.0003), (2, 0.0003))},
+    "ar1-lwf": {**MAXIMAL, **CORE50_MAP, **phases((2, 0.0003), (2, 0.0003))},
 }
 
 _GOOGLENET: dict[str, Knobs] = {
-    "cumulative": _phases((4, 0.0025), (4, 0.0025)),
-    "naive": {**MAXIMAL, **_phases((4, 0.005), (2, 0.0003))},
-    "lwf": {**EXPANDING, **CORE50_MAP, **_phases((4, 0.0003), (2, 0.0002))},
-    "ewc": {**MAXIMAL, **_ewc(3.4e7, 64), **_phases((4, 0.002), (2, 0.000035))},
-    "si": {**MAXIMAL, **_si(0.00001, 0.005, 3.4e7), **_phases((4, 0.002), (2, 0.000035))},
-    "cwr": {**MAXIMAL, "cwr.w_1": 1.0, "cwr.w_i": 1.0, **_phases((4, 0.0003), (2, 0.0003))},
-    "cwr+": {**MAXIMAL, **_phases((4, 0.0003), (2, 0.0003))},
-    "ar1": {**MAXIMAL, **_si(0.0015, 0.0015, 8.0e5), **_phases((4, 0.0003), (2, 0.0003))},
+    "cumulative": phases((4, 0.0025), (4, 0.0025)),
+    "naive": {**MAXIMAL, **phases((4, 0.005), (2, 0.0003))},
+    "lwf": {**EXPANDING, **CORE50_MAP, **phases((4, 0.0003), (2, 0.0002))},
+    "ewc": {**MAXIMAL, **_ewc(3.4e7, 64), **phases((4, 0.002), (2, 0.000035))},
+    "si": {**MAXIMAL, **_si(0.00001, 0.005, 3.4e7), **phases((4, 0.002), (2, 0.000035))},
+    "cwr": {**MAXIMAL, "cwr.w_1": 1.0, "cwr.w_i": 1.0, **phases((4, 0.0003), (2, 0.0003))},
+    "cwr+": {**MAXIMAL, **phases((4, 0.0003), (2, 0.0003))},
+    "ar1": {**MAXIMAL, **_si(0.0015, 0.0015, 8.0e5), **phases((4, 0.0003), (2, 0.0003))},
     # not in the paper's tables
-    "fw": _phases((4, 0.0003), (2, 0.0003)),
-    "cw": _phases((4, 0.0003), (2, 0.0003)),
-    "ar1-ewc": {**MAXIMAL, **_ewc(8.0e5, 64), **_phases((4, 0.0003), (2, 0.0003))},
-    "ar1-lwf": {**MAXIMAL, **CORE50_MAP, **_phases((4, 0.0003), (2, 0.0003))},
+    "fw": phases((4, 0.0003), (2, 0.0003)),
+    "cw": phases((4, 0.0003), (2, 0.0003)),
+    "ar1-ewc": {**MAXIMAL, **_ewc(8.0e5, 64), **phases((4, 0.0003), (2, 0.0003))},
+    "ar1-lwf": {**MAXIMAL, **CORE50_MAP, **phases((4, 0.0003), (2, 0.0003))},
 }
 
 _CIFARNET: dict[str, Knobs] = {
-    "cumulative": _phases((180, 0.005), (180, 0.005)),
-    "naive": {**MAXIMAL, **_phases((60, 0.001), (60, 0.001))},
-    "lwf": {**EXPANDING, **ICIFAR_MAP, **_phases((20, 0.001), (20, 0.001))},
-    "ewc": {**MAXIMAL, **_ewc(8.0e7, 64), **_phases((60, 0.001), (25, 0.00002))},
-    "si": {**MAXIMAL, **_si(0.00001, 0.00175, 6.0e7), **_phases((60, 0.0005), (60, 0.00002))},
-    "cwr": {**MAXIMAL, "cwr.w_1": 1.0, "cwr.w_i": 1.0, **_phases((60, 0.001), (60, 0.001))},
-    "cwr+": {**MAXIMAL, **_phases((60, 0.001), (60, 0.001))},
-    "ar1": {**MAXIMAL, **_si(0.00015, 0.000005, 4.0e5), **_phases((60, 0.001), (60, 0.001))},
+    "cumulative": phases((180, 0.005), (180, 0.005)),
+    "naive": {**MAXIMAL, **phases((60, 0.001), (60, 0.001))},
+    "lwf": {**EXPANDING, **ICIFAR_MAP, **phases((20, 0.001), (20, 0.001))},
+    "ewc": {**MAXIMAL, **_ewc(8.0e7, 64), **phases((60, 0.001), (25, 0.00002))},
+    "si": {**MAXIMAL, **_si(0.00001, 0.00175, 6.0e7), **phases((60, 0.0005), (60, 0.00002))},
+    "cwr": {**MAXIMAL, "cwr.w_1": 1.0, "cwr.w_i": 1.0, **phases((60, 0.001), (60, 0.001))},
+    "cwr+": {**MAXIMAL, **phases((60, 0.001), (60, 0.001))},
+    "ar1": {**MAXIMAL, **_si(0.00015, 0.000005, 4.0e5), **phases((60, 0.001), (60, 0.001))},
     # not in the paper's tables
-    "fw": _phases((60, 0.001), (60, 0.001)),
-    "cw": _phases((60, 0.001), (60, 0.001)),
-    "ar1-ewc": {**MAXIMAL, **_ewc(4.0e5, 64), **_phases((60, 0.001), (60, 0.001))},
-    "ar1-lwf": {**MAXIMAL, **ICIFAR_MAP, **_phases((60, 0.001), (60, 0.001))},
+    "fw": phases((60, 0.001), (60, 0.001)),
+    "cw": phases((60, 0.001), (60, 0.001)),
+    "ar1-ewc": {**MAXIMAL, **_ewc(4.0e5, 64), **phases((60, 0.001), (60, 0.001))},
+    "ar1-lwf": {**MAXIMAL, **ICIFAR_MAP, **phases((60, 0.001), (60, 0.001))},
 }
 
 PAPER: dict[str, dict[str, Knobs]] = {

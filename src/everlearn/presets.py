@@ -15,6 +15,7 @@ from everlearn.paper import PAPER
 from everlearn.regularisers import EWC, LWF, SI, Freeze, NoRegulariser
 from everlearn.slots import Slots
 from everlearn.strategy import Strategy
+from everlearn.tuned import TUNED
 
 Knobs = Mapping[str, Any]
 """Knobs by dotted name: "si.lam", "head.growth", "training.first.epochs"; or a slot's kind: "head" → "per_task"."""
@@ -38,6 +39,9 @@ PRESETS: dict[str, Slots] = {
 }
 """Slots by the name of the strategy, with hyperparameters of our own."""
 
+SETTINGS = {**PAPER, **TUNED}
+"""The paper's hyperparameters and our own, by network and benchmark."""
+
 KINDS: dict[str, dict[str, type]] = {
     "head": {kind.name: kind for kind in (Plain, PerTask, CWR)},
     "regulariser": {kind.name: kind for kind in (NoRegulariser, Freeze, LWF, EWC, SI)},
@@ -49,7 +53,8 @@ KINDS: dict[str, dict[str, type]] = {
 def preset(name: str, setting: str | None = None, knobs: Knobs | None = None) -> Slots:
     """The slots of a strategy, with the paper's hyperparameters for a setting, and then with the knobs given.
 
-    setting: one of "caffenet/core50", "googlenet/core50", "cifarnet/icifar-100"; None for defaults of our own.
+    setting: the paper's "caffenet/core50", "googlenet/core50" and "cifarnet/icifar-100", or our "small/digits" and
+    "small/mini50"; None for the presets' own values.
 
     >>> slots = preset("ar1", "cifarnet/icifar-100", {"si.lam": 1e5})
     >>> slots.regulariser.lam, slots.regulariser.w_1, slots.training.first.epochs
@@ -61,11 +66,11 @@ def preset(name: str, setting: str | None = None, knobs: Knobs | None = None) ->
         )
     slots = PRESETS[name]
     if setting is not None:
-        if setting not in PAPER:
+        if setting not in SETTINGS:
             raise ConfigError(
-                sentence("Unknown setting", expected=f"one of {list(PAPER)}", got=repr(setting), do="Choose one.")
+                sentence("Unknown setting", expected=f"one of {list(SETTINGS)}", got=repr(setting), do="Choose one.")
             )
-        slots = with_knobs(slots, PAPER[setting][name])
+        slots = with_knobs(slots, SETTINGS[setting][name])
     return with_knobs(slots, knobs or {})
 
 
