@@ -14,6 +14,8 @@ from everlearn import PRESETS, catalogue
 from everlearn.benchmarks import BENCHMARKS, make_network
 from everlearn.cli import main
 from everlearn.data import digits
+from everlearn.runs import Config
+from everlearn.runs.engine import Worker
 from everlearn.runs.folder import read_lines
 
 FAST = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
@@ -97,6 +99,16 @@ def test_compare_tells_which_runs_failed(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "ar2 run 1: Unknown strategy" in done.stderr
     assert len(read_lines(tmp_path / "naive/run-1/records.jsonl")) == 4
+
+
+def test_a_process_that_dies_is_told_of(tmp_path: Path) -> None:
+    worker = Worker()
+    worker._process.kill()
+    worker._process.wait()
+    worker.learn(Config("digits", "naive"), tmp_path, checkpoint_every=30.0)
+    assert "died with code -9" in (worker.answer() or "")
+    assert not worker.alive
+    worker.close()
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
-"""Many runs in processes of their own, a few at a time."""
+"""Many runs in a few processes of their own."""
 
+import json
+import selectors
 import signal
 import subprocess
 import sys
-import time
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -19,28 +23,32 @@ def run_folder(out: Path, config: Config) -> Path:
 
 
 def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: float) -> None:
-    """Learn all these runs, so many at a time; those that are done are not learnt again.
+    """Learn all these runs in so many processes; those that are done are not learnt again.
 
-    Each is a process of its own, so one that dies leaves the others alone; an error in one is told when all have ended.
+    A process that dies leaves the others alone, and its run counts as failed. Errors are told when all have ended.
     """
     waiting, failed = list(configs), list[str]()
-    running: dict[subprocess.Popen[bytes], Config] = {}
+    workers: dict[Worker, Config] = {}
     bar = tqdm(total=len(configs), unit="run", disable=None)
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                config = waiting.pop(0)
-                running[_start(config, run_folder(out, config), checkpoint_every)] = config
-            time.sleep(0.05)
-            for process in [p for p in running if p.poll() is not None]:
-                config = running.pop(process)
-                errors = process.stderr.read().decode() if process.stderr else ""
-                if process.returncode:
-                    failed.append(f"{config.strategy} run {config.run}: {errors.strip() or process.returncode}")
-                bar.set_postfix_str(f"{config.strategy} run {config.run}")
-                bar.update()
+        with selectors.DefaultSelector() as ready:
+            while waiting or workers:
+                while waiting and len(workers) < jobs:
+                    worker = Worker()
+                    ready.register(worker.stdout, selectors.EVENT_READ, worker)
+                    workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every)
+                for worker in [key.data for key, _ in ready.select()]:
+                    config, error = workers.pop(worker), worker.answer()
+                    failed += [f"{config.strategy} run {config.run}: {error}"] if error else []
+                    bar.update()
+                    if waiting and worker.alive:
+                        workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every)
+                    else:
+                        ready.unregister(worker.stdout)
+                        worker.close()
     except KeyboardInterrupt:
-        _stop(list(running))
+        for worker in workers:
+            worker.interrupt()
         raise
     finally:
         bar.close()
@@ -55,20 +63,48 @@ def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: fl
         )
 
 
-def _start(config: Config, path: Path, checkpoint_every: float) -> "subprocess.Popen[bytes]":
-    """A process that learns one run; its config goes in by its standard input."""
-    path.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "everlearn.runs.worker", str(path), str(checkpoint_every), *sys.argv[1:]]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    assert process.stdin is not None
-    process.stdin.write(line_of(config.to_json()))
-    process.stdin.close()
-    return process
+class Worker:
+    """A process that learns one run after the other."""
 
+    def __init__(self) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the worker
+        command = [sys.executable, "-m", "everlearn.runs.worker", *sys.argv[1:]]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._errors, start_new_session=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self.stdout = self._process.stdin, self._process.stdout
+        self.alive = True
 
-def _stop(processes: list["subprocess.Popen[bytes]"]) -> None:
-    """Interrupt the processes, so that they save, and wait for them."""
-    for process in processes:
-        process.send_signal(signal.SIGINT)
-    for process in processes:
-        process.wait()
+    def learn(self, config: Config, out: Path, checkpoint_every: float) -> Config:
+        """Give it a run to learn."""
+        job: dict[str, Any] = {"folder": str(run_folder(out, config)), "config": config.to_json()}
+        with suppress(BrokenPipeError):  # it has died: `answer` says so
+            self._stdin.write(line_of({**job, "checkpoint_every": checkpoint_every}))
+            self._stdin.flush()
+        return config
+
+    def answer(self) -> str | None:
+        """What went wrong with the run it was given, None for nothing."""
+        line = self.stdout.readline()
+        if line:
+            error: str | None = json.loads(line)["error"]
+            return error
+        self.alive = False
+        code = self._process.wait()
+        self._errors.seek(0)
+        return f"its process died with code {code}. {self._errors.read().decode(errors='replace')[-2000:]}".strip()
+
+    def interrupt(self) -> None:
+        """Ask it to save and stop, and wait until it has."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Let it end."""
+        with suppress(BrokenPipeError):
+            self._stdin.close()
+        self.stdout.close()
+        self._process.wait()
+        self._errors.close()

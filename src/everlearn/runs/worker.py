@@ -1,4 +1,4 @@
-"""The process of one run among many: reads a config, learns it."""
+"""A process that learns runs one after the other: a job a line on its input, an answer a line on its output."""
 
 import json
 import sys
@@ -10,16 +10,18 @@ from everlearn.runs.runner import run
 
 
 def main() -> int:
-    """`worker FOLDER SECONDS [the command that asked for it]`, the config on standard input."""
-    folder, seconds, *command = sys.argv[1:]
-    sys.argv = ["everlearn", *command]
-    try:
-        run(Config(**json.loads(sys.stdin.readline())), Path(folder), checkpoint_every=float(seconds))
-    except EverlearnError as error:
-        sys.stderr.write(str(error))
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    """`worker [the command that asked for it]`."""
+    sys.argv = ["everlearn", *sys.argv[1:]]
+    for line in sys.stdin:
+        job, error = json.loads(line), None
+        try:
+            run(Config(**job["config"]), Path(job["folder"]), checkpoint_every=job["checkpoint_every"])
+        except EverlearnError as problem:
+            error = str(problem)
+        except KeyboardInterrupt:
+            return 130
+        sys.stdout.write(json.dumps({"error": error}) + "\n")
+        sys.stdout.flush()
     return 0
 
 
