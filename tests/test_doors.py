@@ -75,7 +75,6 @@ def test_an_expanding_head_just_grows(name: str) -> None:
     ("growth", "head"), [("expanding", "plain"), ("expanding", "per_task"), ("maximal", "per_task")]
 )
 def test_a_softmax_over_one_row_is_refused(growth: str, head: str) -> None:
-    learner = quick("naive", head=head)
     learner = build("naive", plain_network(), knobs={"head": head, "head.growth": growth})
     refused(learner, toy_batch([2]), DataError, "softmax over a single row")
 
