@@ -113,6 +113,22 @@ def test_naive_takes_known_classes_again() -> None:
     assert learner.head.batches_ == [[0, 1], [1, 2]]
 
 
+def test_a_state_with_other_trainable_weights_changes_nothing() -> None:
+    network = plain_network()
+    next(network.trunk.parameters()).requires_grad_(False)
+    learner, other = quick("si", network), quick("si")
+    other.learn(toy_batch([0, 1]))
+    before = learner.state_dict()
+    with pytest.raises(StateError, match="This state has other trainable weights"):
+        learner.load_state_dict(other.state_dict())
+    assert_same_state(before, learner.state_dict())
+
+
+def test_unknown_rows_are_refused() -> None:
+    with pytest.raises(DataError, match=r"Unknown rows.*'sene'"):
+        quick("naive").scores(torch.zeros(1, 1, 8, 8), "sene")  # type: ignore[arg-type]
+
+
 def test_nothing_to_score() -> None:
     learner = quick("naive", head__growth="expanding")
     with pytest.raises(DataError, match="nothing to score"):

@@ -185,6 +185,14 @@ def test_beyond_the_limit_it_refuses(momentum: float, limit: float) -> None:
     assert_same_state(before, learner.state_dict())
 
 
+def test_a_short_peak_of_the_rate_warns_and_does_not_refuse() -> None:
+    """η·λ·max F̂ is 5 in the first step and 0.5 from then on: it overshoots, but does not provably diverge."""
+    learner = overshooting(lam=0.5e5, training__later__schedule=((0.0, 10.0), (0.01, 1.0)))
+    learner.learn(toy_stream()[0])
+    with pytest.warns(OvershootWarning, match=r"= 5 is beyond 1"):
+        learner.learn(toy_stream()[1])
+
+
 def test_the_limit_is_about_the_importance_reached() -> None:
     """λ·max_F alone would diverge, but F̂ never comes near max_F."""
     learner = quick("si", si__lam=1e9, si__w_1=1e-12, si__w_i=1e-12)

@@ -52,7 +52,7 @@ def test_a_schedule_is_linear_between_its_points() -> None:
     """η = 0.1 with (0, 4), (0.25, 1): 0.4 at step 0, 0.25 at step 10 of 80 (half-way down), 0.1 from step 20 on."""
     phase = Phase(epochs=1, eta=0.1, schedule=((0.0, 4.0), (0.25, 1.0)))
     assert [phase.eta_at(step, 80) for step in (0, 10, 20, 79)] == pytest.approx([0.4, 0.25, 0.1, 0.1])
-    assert phase.eta_max == pytest.approx(0.4)
+    assert phase.etas == pytest.approx((0.1, 0.4))
     assert Phase(epochs=1, eta=0.1).eta_at(5, 10) == 0.1
 
 

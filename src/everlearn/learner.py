@@ -50,6 +50,7 @@ class Learner(ABC):
         """Learn B_i, or leave the learner as it was before the call.
 
         After each step on_step is told; there state_dict() may be taken, to go on from the middle of the batch.
+        PyTorch's global generator is the training's own until learn returns, and then as it was before.
         """
 
     @abstractmethod

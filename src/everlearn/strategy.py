@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -142,7 +142,7 @@ class Strategy(Learner):
         if not self.training.carries_into(i):
             self.theta.v.zero_()
         phase = self.training.phase(i)
-        self.regulariser.begin(self.scope, i, phase.eta_max, self.training.bias_eta, self.training.momentum)
+        self.regulariser.begin(self.scope, i, phase.etas, self.training.bias_eta, self.training.momentum)
         self.i_, self._n_i, self.within_ = i, len(data), Within(0, batch.fingerprint)
 
     def _restart(self, initial: State) -> State:
@@ -213,6 +213,10 @@ class Strategy(Learner):
         return list(self.head.classes_)
 
     def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:
+        if rows not in get_args(Rows):
+            raise DataError(
+                sentence("Unknown rows", expected=f"one of {get_args(Rows)}", got=repr(rows), do="Choose one.")
+            )
         if batch is None:
             return self.head.seen_ if rows == "seen" else list(range(self.head.s))
         if not 1 <= batch <= len(self.head.batches_):
@@ -277,11 +281,16 @@ class Strategy(Learner):
         """The shape of each weight; of output layers, that of a row."""
         return {name: list(tensor.shape[_is_output(name) :]) for name, tensor in self.weights().items()}
 
+    def _trains(self) -> dict[str, bool]:
+        """The weights that are in Θ."""
+        return {segment.name: True for segment in self.theta.segments}
+
     def state_dict(self) -> State:
         """Everything learnt, also in the middle of a batch; what later steps write into is copied."""
         return {
             "slots": self.slots.identity,
             "shapes": self._shapes(),
+            "trainable weights": self._trains(),
             "seed": self.seed,
             "i": self.i_,
             "n_i": self._n_i,
@@ -297,7 +306,11 @@ class Strategy(Learner):
 
     def load_state_dict(self, state: State) -> None:
         """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing."""
-        for what, mine in (("slots", self.slots.identity), ("shapes", self._shapes())):
+        for what, mine in (
+            ("slots", self.slots.identity),
+            ("shapes", self._shapes()),
+            ("trainable weights", self._trains()),
+        ):
             theirs = state.get(what, {})
             differ = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
             if differ:
@@ -312,7 +325,7 @@ class Strategy(Learner):
         before = self.state_dict()
         try:
             self._take(state)
-        except StateError:
+        except Exception:
             self._take(before)
             raise
 

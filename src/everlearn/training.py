@@ -54,8 +54,10 @@ class Phase:
         return self.eta * float(np.interp(step / steps, shares, factors))
 
     @property
-    def eta_max(self) -> float:
-        return self.eta * max(factor for _, factor in self.schedule)
+    def etas(self) -> tuple[float, float]:
+        """The smallest and the largest η."""
+        factors = [factor for _, factor in self.schedule]
+        return self.eta * min(factors), self.eta * max(factors)
 
 
 @dataclass(frozen=True)

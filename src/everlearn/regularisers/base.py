@@ -43,8 +43,8 @@ class Regulariser:
     def grow(self, extend: Extend) -> None:
         """Θ was laid out anew: extend whatever is laid out like it."""
 
-    def begin(self, theta: Scope, i: int, eta: float, bias_eta: float, momentum: float) -> None:
-        """Training on B_i begins; eta is the largest η of the batch, bias_eta its factor for biases."""
+    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
+        """Training on B_i begins; etas are the smallest and the largest η of the batch, bias_eta is biases' factor."""
 
     def targets(self, output: int, idx: Tensor, hard: Term, s: int) -> list[Term]:
         """One output layer's loss terms for the patterns idx of B_i.

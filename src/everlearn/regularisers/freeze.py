@@ -17,5 +17,5 @@ class Freeze(Regulariser):
 
     name: ClassVar[str] = "freeze"
 
-    def begin(self, theta: Scope, i: int, eta: float, bias_eta: float, momentum: float) -> None:
+    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
         theta.freeze(i > 1)

@@ -67,19 +67,20 @@ class Quadratic(Regulariser):
         if self.F_ is not None and self.theta_star_ is not None:
             self.F_, self.theta_star_ = extend(self.F_), extend(self.theta_star_)
 
-    def begin(self, theta: Scope, i: int, eta: float, bias_eta: float, momentum: float) -> None:
+    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
         self._pulls = None
         if pulls := self.pulls(theta):
             total = torch.stack([F_hat for F_hat, _ in pulls]).sum(dim=0)
-            etas = [eta * (bias_eta if group.bias else 1.0) for group in theta.groups]
+            factors = [bias_eta if group.bias else 1.0 for group in theta.groups]
             reached = [float(total[group.span].max()) if len(total[group.span]) else 0.0 for group in theta.groups]
-            self._check_step(*max(zip(etas, reached, strict=True), key=lambda pair: pair[0] * pair[1]), momentum)
+            factor, max_F_hat = max(zip(factors, reached, strict=True), key=lambda pair: pair[0] * pair[1])
+            self._check_step(factor * etas[0], factor * etas[1], max_F_hat, momentum)
 
-    def _check_step(self, eta: float, max_F_hat: float, momentum: float) -> None:
-        """Warn where (7) overshoots θ*, refuse where it provably diverges."""
+    def _check_step(self, least: float, eta: float, max_F_hat: float, momentum: float) -> None:
+        """Warn where (7) overshoots θ* at the largest η; refuse where it diverges at the smallest η already."""
         step, limit = overshoot(eta, self.lam, max_F_hat), divergence_limit(momentum)
         numbers = f"η·λ·max F̂ = {eta:g} · {self.lam:g} · {max_F_hat:g} = {step:.4g}"
-        if step > limit:
+        if overshoot(least, self.lam, max_F_hat) > limit:
             raise DivergenceError(
                 sentence(
                     f"{self.name}'s pull diverges",

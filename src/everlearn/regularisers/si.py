@@ -50,8 +50,8 @@ class SI(Quadratic):
         assert self.F_ is not None
         return F_hat_si(self.F_, self.max_F)  # (11)
 
-    def begin(self, theta: Scope, i: int, eta: float, bias_eta: float, momentum: float) -> None:
-        super().begin(theta, i, eta, bias_eta, momentum)
+    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
+        super().begin(theta, i, etas, bias_eta, momentum)
         self.theta_start_ = theta.value.clone()  # a copy: a view would follow the weights and make T = 0
         self.path_ = torch.zeros_like(self.theta_start_)
 
