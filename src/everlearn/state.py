@@ -11,6 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from everlearn.errors import StateError, sentence
+from everlearn.files import write_atomically
 
 State = dict[str, Any]
 """A tree of dicts and lists with tensors, numbers, strings, booleans and None at its leaves."""
@@ -23,24 +24,6 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     tree = _strip(state, "", tensors)
     data = save(tensors, metadata={"everlearn": json.dumps(tree)})
     write_atomically(path, data)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is either the old one or the new one, whole, whatever happens."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def load_state(path: str | os.PathLike[str]) -> State:

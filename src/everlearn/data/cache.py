@@ -1,15 +1,15 @@
 """Arrays on disk: made once, whole or not at all, and never a pickle."""
 
 import os
-import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from everlearn import files
 from everlearn.data.folder import made, unwritable
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
@@ -72,25 +72,8 @@ def write(path: Path, arrays: Mapping[str, Array]) -> None:
 def writing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which gets its name only when all is written and safe on disk."""
     made(path.parent)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with files.writing(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         raise unwritable(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut, where the system can."""
-    with suppress(OSError):  # Windows and some network drives cannot; the file itself is safe
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -2,11 +2,11 @@
 
 import base64
 import hashlib
-import os
 from importlib.resources import files
 from pathlib import Path
 
 from everlearn.errors import EverlearnError, sentence
+from everlearn.files import write_atomically
 from everlearn.report import curves, matrices, sections
 from everlearn.report.groups import Benchmark, Group, benchmarks
 from everlearn.report.markup import Html, join, tag
@@ -18,16 +18,10 @@ def write(folder: Path, out: Path | None = None) -> Path:
     """Write the report on all runs in a folder and below it, by default to its report.html; give back where it is."""
     out = Path(folder) / "report.html" if out is None else Path(out)
     page = document(benchmarks(read(folder))).encode()
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(out)
+        write_atomically(out, page)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise EverlearnError(
             sentence(
                 "The report cannot be written", expected="a file that can be written", got=error, do="Give another out."

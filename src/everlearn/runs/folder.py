@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import RunError, sentence
+from everlearn.files import write_atomically, writing
 from everlearn.runs.config import Config
-from everlearn.state import State, load_state, save_state, write_atomically
+from everlearn.state import State, load_state, save_state
 
 
 class RunFolder:
@@ -102,11 +103,8 @@ class RunFolder:
         folder = self.path / "predictions"
         folder.mkdir(exist_ok=True)
         for name, values in predictions.items():
-            path = folder / f"{i:03d}-{name}.npy"
-            temporary = path.with_suffix(".tmp")
-            with open(temporary, "wb") as file:
+            with writing(folder / f"{i:03d}-{name}.npy") as file:
                 np.save(file, values.astype(np.int16), allow_pickle=False)
-            os.replace(temporary, path)
 
 
 def line_of(value: dict[str, Any]) -> bytes:
