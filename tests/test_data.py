@@ -345,8 +345,26 @@ def test_damaged_pickles_give_a_value_or_a_data_error(changes: list[tuple[int, i
     content = bytearray(python2(np.arange(12, dtype="u1").reshape(3, 4), b"labels", [1, 2, 3]))
     for place, value in changes:
         content[place % len(content)] = value
+    read: object = None
     with suppress(DataError):
-        limited_pickle.load(bytes(content), limited_pickle.CIFAR, encoding="bytes")
+        read = limited_pickle.load(bytes(content), limited_pickle.CIFAR, encoding="bytes")
+    plain = (
+        dict,
+        list,
+        tuple,
+        set,
+        frozenset,
+        str,
+        bytes,
+        bytearray,
+        int,
+        float,
+        bool,
+        np.ndarray,
+        np.dtype,
+        type(None),
+    )
+    assert isinstance(read, plain)
 
 
 # Arrays of one's own
