@@ -37,6 +37,13 @@ def logits(network: Network, x: Tensor, minibatch: int) -> list[Tensor]:
     return [torch.cat(output) for output in zip(*parts, strict=True)]
 
 
+def features(network: Network, x: Tensor, minibatch: int) -> tuple[Tensor, ...]:
+    """What enters every output layer, for all patterns."""
+    with evaluation_mode(network), torch.no_grad():
+        parts = [network.features(part) for part in x.split(minibatch)]
+    return tuple(torch.cat(output) for output in zip(*parts, strict=True))
+
+
 class Gradients:
     """Gradients of L_cross over the patterns of B_i, at the weights as they are, as vectors laid out like Θ.
 
@@ -70,7 +77,7 @@ class Gradients:
             return self._loss(functional_call(network, parameters, (x[None],)), y[None])
 
         gradients = vmap(grad(loss), in_dims=(None, 0, 0))
-        with evaluation_mode(network):
+        with evaluation_mode(network), network.laid_out(torch.contiguous_format):  # all that vmap can do
             for part in self._order.split(chunk):
                 by_name = gradients(values, self._x[part], self._y[part])
                 yield torch.cat([by_name[s.name].reshape(len(part), -1) for s in segments], dim=1).detach()

@@ -10,6 +10,7 @@ WHY = {
     "network": "the model itself; the paper's overheads come on top of it",
     "sgd.v": "SGD's momentum, which plain training has too",
     "sgd.grad": "SGD's gradient, which plain training has too",
+    "features": "what a frozen trunk gives for B_i, computed once",
     "initial": "the initial weights and statistics, to learn each time from them",
     "before": "weights, momentum and statistics as they were before the batch, so that a failed batch leaves no trace",
     "regulariser.F_": "F, half of the paper's 2·m; in the CWR family over Θ̄, which lacks the output biases too",

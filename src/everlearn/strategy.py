@@ -62,6 +62,7 @@ class Strategy(Learner):
         self.within_: Within | None = None
         self._n_i = 0
         self._held_within: dict[str, Entry] = {}
+        self._features: tuple[Tensor, ...] = ()
         self._before: State | None = None
         self._initial = mapped(self.weights(), Tensor.clone) if self.memory.restarts else None
 
@@ -79,7 +80,7 @@ class Strategy(Learner):
             self.load_state_dict(self._before)
             raise
         finally:
-            self._before = None
+            self._before, self._features = None, ()
 
     def _learn(self, batch: Batch, on_step: OnStep | None) -> None:
         """Algorithms 1 to 3, read top to bottom; the slots say what each line means."""
@@ -96,9 +97,7 @@ class Strategy(Learner):
         steps = phase.epochs * per_epoch
         order = torch.empty(0, dtype=torch.long)
         theta.open()
-        self.network.set_mode(
-            trunk=not theta.frozen, outputs=True, batch_norm=i == 1 or self.training.batch_norm == "follow"
-        )
+        forward = self._forward(x)
         for step in range(self.within_.step, steps):
             epoch, k = divmod(step, per_epoch)
             if k == 0 or not len(order):
@@ -109,7 +108,7 @@ class Strategy(Learner):
 
             theta.grad.zero_()
             terms = partial(self._terms, hard, idx)
-            L = self._loss(self.network(x[idx]), terms)  # (1), (2) or (3); (6) without its penalty
+            L = self._loss(forward(idx), terms)  # (1), (2) or (3); (6) without its penalty
             loss = self._finite(L, i, epoch, step)
             L.backward()
             self.regulariser.constrain(self.scope)  # (7): grad += λ·F̂·(θ − θ*)
@@ -144,6 +143,19 @@ class Strategy(Learner):
         phase = self.training.phase(i)
         self.regulariser.begin(self.scope, i, phase.etas, self.training.bias_eta, self.training.momentum)
         self.i_, self._n_i, self.within_ = i, len(data), Within(0, batch.fingerprint)
+
+    def _forward(self, x: Tensor) -> Callable[[Tensor], tuple[Tensor, ...]]:
+        """Ready for training: gives every output's logits for the patterns idx; a trunk that is still runs once."""
+        theta, trunk = self.theta, self.regulariser.trunk
+        self.network.set_mode(
+            trunk=not theta.frozen or trunk == "dropout",
+            outputs=True,
+            batch_norm=not theta.frozen and (self.i_ == 1 or self.training.batch_norm == "follow"),
+        )
+        if not (theta.frozen and trunk == "still"):
+            return lambda idx: self.network(x[idx])
+        self._features = passes.features(self.network, x, EVALUATION_MINIBATCH)
+        return lambda idx: self.network.logits(tuple(f[idx] for f in self._features))
 
     def _restart(self, initial: State) -> State:
         """Back to the initial weights; gives them together with the rows that have just grown, which are at theirs."""
@@ -351,7 +363,7 @@ class Strategy(Learner):
         network = [self.theta.value, *self.network.parameters(), *self.network.buffers()]
         parts = {"network": network, "sgd.v": self.theta.v, "sgd.grad": grad, "initial": self._initial}
         slots = {"head": self.head, "regulariser": self.regulariser, "memory": self.memory}
-        return {**parts, **slots, "before": self._before}
+        return {**parts, **slots, "before": self._before, "features": self._features}
 
     def storage(self) -> Ledger:
         """The paper's formula for this strategy beside what it really keeps."""

@@ -43,6 +43,7 @@ def cifarnet(classes: int = 100, *, normalise: bool = True, seed: int = 0) -> Ne
             [output],
             normalise=Normalise(CIFAR_MEAN, CIFAR_STD) if normalise else None,
             input_shape=(3, 32, 32),
+            channels_last=True,
         ),
         seed,
     )

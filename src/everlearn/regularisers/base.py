@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -11,6 +11,10 @@ from everlearn.theta import Extend, Scope
 
 Predictions = Callable[[], list[Tensor]]
 """Gives every output layer's logits for the patterns of B_i, over the rows to distil."""
+
+
+Trunk = Literal["dropout", "evaluation", "still"]
+"""How a frozen trunk runs: with dropout inside it, in evaluation mode, or so and only once a batch."""
 
 
 class Term(NamedTuple):
@@ -66,6 +70,11 @@ class Regulariser:
     def distils(self) -> bool:
         """Whether the loss of the batch at hand has terms on old rows."""
         return False
+
+    @property
+    def trunk(self) -> Trunk:
+        """How the trunk runs in batches that it is frozen in."""
+        return "still"
 
     @property
     def strength(self) -> float | None:

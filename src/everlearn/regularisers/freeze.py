@@ -1,10 +1,13 @@
 """Freezing Θ̄ after B_1: what CWR, CWR+, FW and CW do with the shared weights."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from everlearn.regularisers.base import Regulariser
+from everlearn.knobs import check_types
+from everlearn.regularisers.base import Regulariser, Trunk
 from everlearn.theta import Scope
+
+Features = Literal["once", "every_step"]
 
 
 @dataclass
@@ -13,9 +16,25 @@ class Freeze(Regulariser):
 
     A frozen Θ̄ is byte-identical after the batch: no gradient, no weight decay, no leftover momentum, and the trunk
     in evaluation mode, so batch-norm statistics stay and no dropout acts inside it.
+
+    dropout: let dropout act inside the frozen trunk all the same. features: a frozen trunk in evaluation mode gives
+    the same outputs at every step, so they are computed `once` a batch; `every_step` is the slow way to the same
+    result (up to rounding), and dropout needs it.
     """
 
     name: ClassVar[str] = "freeze"
 
+    dropout: bool = False
+    features: Features = "once"
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
     def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
         theta.freeze(i > 1)
+
+    @property
+    def trunk(self) -> Trunk:
+        if self.dropout:
+            return "dropout"
+        return "still" if self.features == "once" else "evaluation"
