@@ -75,6 +75,11 @@ def _cifar_split(count: int) -> Callable[[str, Source, int], Stream]:
     return stream
 
 
+def _whole(name: str, source: Source, run: int) -> Stream:
+    """One batch with everything in it."""
+    return nc(name, source, [list(range(len(source.classes)))])
+
+
 def _sessions_in_order(name: str, source: Source, run: int) -> Stream:
     return ni(name, source, _training_sessions(source))
 
@@ -85,6 +90,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "mini50-ni": Benchmark(data.mini50, _core50_ni, network="small-mini50", setting="small/mini50"),
     "mini50-nic": Benchmark(data.mini50, _core50_nic, network="small-mini50", setting="small/mini50"),
     "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50", setting="small/mini50"),
+    "cifar-10": Benchmark(data.cifar10, _whole, network="cifarnet"),
+    "cifar-100": Benchmark(data.cifar100, _whole, network="cifarnet"),
     "icifar-100": Benchmark(data.cifar100, _growing([10] * 10), network="cifarnet", setting="cifarnet/icifar-100"),
     "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet"),
     "cifar-split-11": Benchmark(data.cifar10_100, _cifar_split(11), network="cifarnet"),

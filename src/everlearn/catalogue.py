@@ -24,6 +24,8 @@ BENCHMARKS = {
     "mini50-ni": f"{_MINI}: eight sessions of all objects",
     "mini50-nic": f"{_MINI}: 79 batches of sessions and objects",
     "mini50-25x2": f"{_MINI}: 25 batches of two objects",
+    "cifar-10": "CIFAR-10 as one batch: plain training, or pre-training",
+    "cifar-100": "CIFAR-100 as one batch: what there is to learn when nothing has to be remembered",
     "icifar-100": "CIFAR-100, ten batches of ten classes",
     "cifar-split-6": "CIFAR-10, then five times ten classes of CIFAR-100",
     "cifar-split-11": "CIFAR-10, then ten times ten classes of CIFAR-100",

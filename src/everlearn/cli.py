@@ -33,6 +33,18 @@ def parser() -> argparse.ArgumentParser:
     many.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
     many.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs' folders")
 
+    tune = commands.add_parser(
+        "tune", help="search hyperparameters on run 1, freeze them, and run the others with them"
+    )
+    _what_to_run(tune, held_out=0.2)
+    tune.add_argument("--strategies", required=True, help="names, with commas between them")
+    tune.add_argument("--trials", type=int, default=20, metavar="N", help="for every strategy (default 20)")
+    tune.add_argument("--seeds", type=int, default=1, metavar="S", help="a trial's score is the mean over S seeds")
+    tune.add_argument("--etas", type=float, nargs=2, default=[1e-4, 1e-1], metavar=("LOW", "HIGH"), help="range of η")
+    tune.add_argument("--runs", type=int, default=0, metavar="R", help="then runs 1 to R with what was found")
+    tune.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the search and of the runs")
+
     report = commands.add_parser("report", help="write the page of all runs below a folder")
     report.add_argument("folder", type=Path)
     report.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in the folder")
@@ -44,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _what_to_run(command: argparse.ArgumentParser) -> None:
+def _what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None:
     command.add_argument("--benchmark", required=True)
     command.add_argument("--setting", help="whose hyperparameters; default: the benchmark's own")
     command.add_argument("--network", help="default: the benchmark's")
@@ -56,11 +68,14 @@ def _what_to_run(command: argparse.ArgumentParser) -> None:
         dest="knobs",
         help="e.g. si.lam=4e5; may be repeated",
     )
-    command.add_argument("--config", type=Path, metavar="FILE", help="TOML or JSON with knobs; --set comes after it")
+    command.add_argument("--config", type=Path, metavar="FILE", help="TOML, YAML or JSON; --set comes after it")
+    command.add_argument("--settings", type=Path, metavar="FILE", help="what `tune` found; --config comes after it")
     command.add_argument("--seed", type=int, help="default: the run's number")
     command.add_argument("--threads", type=int, default=1, metavar="T")
     command.add_argument("--batches", type=int, metavar="N", help="learn the first N batches; may be raised later")
-    command.add_argument("--held-out", type=float, default=0.0, metavar="SHARE", help="test on held-out training data")
+    command.add_argument(
+        "--held-out", type=float, default=held_out, metavar="SHARE", help="test on held-out training data"
+    )
     command.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
     command.add_argument("--json", action="store_true", help="print records or the table as JSON")
 
@@ -80,11 +95,12 @@ def knob_value(text: str) -> Any:
         return text
 
 
-def knobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The knobs of --config and --set together."""
-    from everlearn.runs.config import from_file
+def knobs_of(arguments: argparse.Namespace, strategy: str) -> dict[str, Any]:
+    """The knobs of --settings, --config and --set together."""
+    from everlearn.runs.config import from_file, read_settings
 
-    knobs: dict[str, Any] = from_file(arguments.config)["knobs"] if arguments.config else {}
+    knobs: dict[str, Any] = read_settings(arguments.settings, strategy) if arguments.settings else {}
+    knobs |= from_file(arguments.config)["knobs"] if arguments.config else {}
     for text in arguments.knobs:
         name, equals, value = text.partition("=")
         if not equals:
@@ -103,7 +119,7 @@ def config_of(arguments: argparse.Namespace, strategy: str, run: int) -> Any:
         run=run,
         setting=arguments.setting,
         network=arguments.network,
-        knobs=knobs_of(arguments),
+        knobs=knobs_of(arguments, strategy),
         seed=arguments.seed,
         threads=arguments.threads,
         batches=arguments.batches,
@@ -155,6 +171,32 @@ def command_compare(arguments: argparse.Namespace) -> None:
     say(f"The page: {page}", file=sys.stderr)
 
 
+def command_tune(arguments: argparse.Namespace) -> None:
+    """Search for several strategies, write what was found, and run with it."""
+    from everlearn.tuning import Search, search_all, write_settings
+
+    names = [name.strip() for name in arguments.strategies.split(",")]
+    options = {"trials": arguments.trials, "seeds": arguments.seeds, "etas": tuple(arguments.etas)}
+    searches = [
+        Search(config_of(arguments, name, run=1), checkpoint_every=arguments.checkpoint_every, **options)
+        for name in names
+    ]
+    found = search_all(searches, arguments.out / "search", jobs=arguments.jobs)
+    path = arguments.out / "settings.json"
+    write_settings(path, searches[0], found)
+    if arguments.json:
+        say(json.dumps(found))
+    else:
+        for name, result in found.items():
+            score, knobs = 100 * result["score"], result["knobs"]
+            say(f"{name:<12} {score:5.1f} % on held-out data, trial {result['trial']}: {knobs}")
+    say(f"The settings: {path}", file=sys.stderr)
+    if arguments.runs:
+        arguments.settings, arguments.held_out, arguments.batches = path, 0.0, None
+        arguments.out = arguments.out / "runs"
+        command_compare(arguments)
+
+
 def command_report(arguments: argparse.Namespace) -> None:
     """Write the page."""
     from everlearn import report
@@ -181,9 +223,9 @@ def say(text: str, file: Any = None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code: 0 done, 1 an error that is explained, 2 a bad call, 130 interrupted."""
     arguments = parser().parse_args(argv)
-    commands = {"list": command_list, "run": command_run, "compare": command_compare, "report": command_report}
+    commands = {"list": command_list, "run": command_run, "compare": command_compare, "tune": command_tune}
     try:
-        {**commands, "data": command_data}[arguments.command](arguments)
+        {**commands, "report": command_report, "data": command_data}[arguments.command](arguments)
     except EverlearnError as error:
         say(f"everlearn: {error}", file=sys.stderr)
         return 1

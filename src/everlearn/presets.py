@@ -39,8 +39,8 @@ PRESETS: dict[str, Slots] = {
 }
 """Slots by the name of the strategy, with hyperparameters of our own."""
 
-SETTINGS = {**PAPER, **TUNED}
-"""The paper's hyperparameters and our own, by network and benchmark."""
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"presets": {name: {} for name in PRESETS}, **PAPER, **TUNED}
+"""The paper's hyperparameters and our own, by network and benchmark; `presets` are the values above."""
 
 KINDS: dict[str, dict[str, type]] = {
     "head": {kind.name: kind for kind in (Plain, PerTask, CWR)},

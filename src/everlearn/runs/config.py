@@ -1,10 +1,13 @@
 """What a run is: everything that settles its result."""
 
 import json
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check, check_types
@@ -81,15 +84,44 @@ def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return out
 
 
-def from_file(path: Path) -> dict[str, Any]:
-    """The values of a TOML or JSON config file; nested tables under `knobs` become dotted names."""
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's numbers, as JSON's: 4e5 is a number, not a word."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)$"), list("-+.0123456789")
+)
+
+
+def read_settings(path: Path, strategy: str) -> dict[str, Any]:
+    """The knobs that a search found for a strategy."""
     try:
-        text = path.read_text()
-        values: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as error:
+        knobs: dict[str, Any] = json.loads(path.read_text())["strategies"][strategy]["knobs"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             sentence(
-                "This config cannot be read", expected="a TOML or JSON file", got=f"{path}: {error}", do="Mend it."
+                f"There are no settings for {strategy}",
+                expected="a file written by everlearn tune, with this strategy in it",
+                got=f"{path}: {error!r}",
+                do="Check the path, or search for this strategy too.",
+            )
+        ) from error
+    return knobs
+
+
+def from_file(path: Path) -> dict[str, Any]:
+    """The values of a TOML, YAML or JSON config file; nested tables under `knobs` become dotted names."""
+    try:
+        text = path.read_text()
+        values: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else yaml.load(text, _Loader) or {}
+        check(isinstance(values, dict), "A bad config", expected="names and values", got=path, do="Mend it.")
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(
+            sentence(
+                "This config cannot be read",
+                expected="a TOML, YAML or JSON file",
+                got=f"{path}: {error}",
+                do="Mend it.",
             )
         ) from error
     known = [f.name for f in fields(Config)]

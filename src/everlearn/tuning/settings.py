@@ -1,0 +1,26 @@
+"""What a search found, as a file that runs take their hyperparameters from."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import everlearn
+from everlearn.files import write_atomically
+from everlearn.tuning.search import Search
+
+
+def write_settings(path: Path, search: Search, found: dict[str, dict[str, Any]]) -> None:
+    """Write how the search was made, and each strategy's best knobs with their scores."""
+    about = {
+        "command": " ".join(["everlearn", *sys.argv[1:]]),
+        "version": everlearn.__version__,
+        "benchmark": search.config.benchmark,
+        "run": search.config.run,
+        "held_out": search.config.held_out,
+        "batches": search.config.batches,
+        "trials": search.trials,
+        "seeds": search.seeds,
+        "etas": search.etas,
+    }
+    write_atomically(path, (json.dumps({"about": about, "strategies": found}, indent=1) + "\n").encode())

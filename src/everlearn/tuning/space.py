@@ -1,0 +1,109 @@
+"""What there is to search for: the hyperparameters of a strategy, read off its slots."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from everlearn.equations import lambda_i
+from everlearn.heads import CWR
+from everlearn.regularisers import LWF, SI
+from everlearn.regularisers.quadratic import Quadratic
+from everlearn.slots import Slots
+
+Point = dict[str, float]
+"""A place in the space, by the names of its dimensions."""
+
+
+class Range(NamedTuple):
+    """From low to high, on a log scale or a plain one."""
+
+    low: float
+    high: float
+    log: bool = True
+
+    def clip(self, value: float) -> float:
+        return min(max(value, self.low), self.high)
+
+
+PULL = Range(0.02, 1.5)  # η·λ·max_F: above 1 it overshoots
+W = Range(1e-6, 1e-2)  # SI's w_1 and w_i
+END = Range(0.2, 0.95, log=False)  # the ends of LWF's map
+SCALE = Range(0.5, 2.0)  # CWR's w_1
+
+
+class Space:
+    """The space of one strategy on one stream.
+
+    slots: the strategy as it is before the search, which is also the first point tried. etas: the range of η.
+    sizes: the n_i of the stream, which LWF's map starts from.
+
+    Dimensions: η of B_1 and of later batches; the pull η·λ·max_F rather than λ (a λ means nothing without its η);
+    SI's w_1 and w_i; both ends of LWF's map; CWR's w_1. Everything else stays as the slots have it.
+    """
+
+    def __init__(self, slots: Slots, etas: tuple[float, float], sizes: Sequence[int]) -> None:
+        self.slots, self.sizes = slots, list(sizes)
+        self.ranges = {"eta_1": Range(*etas), "eta_i": Range(*etas)}
+        regulariser, head = slots.regulariser, slots.head
+        if isinstance(regulariser, Quadratic):
+            self.ranges |= {"pull": PULL}
+        if isinstance(regulariser, SI):
+            self.ranges |= {"w_1": W, "w_i": W}
+        if isinstance(regulariser, LWF):
+            self.ranges |= {"low": END, "high": END}
+        if isinstance(head, CWR) and head.shift == "none":
+            self.ranges |= {"scale": SCALE}
+
+    @property
+    def first(self) -> Point:
+        """The slots as they are, as a point of the space."""
+        training, regulariser, head = self.slots.training, self.slots.regulariser, self.slots.head
+        values: Point = {"eta_1": training.first.eta, "eta_i": training.later.eta}
+        if isinstance(regulariser, Quadratic):
+            values["pull"] = training.later.eta * regulariser.lam * (regulariser.max_F or 1.0)
+        if isinstance(regulariser, SI):
+            values |= {"w_1": regulariser.w_1, "w_i": regulariser.w_i}
+        if isinstance(regulariser, LWF):
+            values |= dict(zip(("low", "high"), regulariser.map[1], strict=True))
+        if isinstance(head, CWR):
+            values["scale"] = head.w_1
+        return {name: span.clip(values[name]) for name, span in self.ranges.items()}
+
+    def point(self, suggest: Callable[[str, Range], float]) -> Point:
+        """A point, one dimension after the other."""
+        return {name: _rounded(suggest(name, span)) for name, span in self.ranges.items()}
+
+    def knobs(self, point: Point) -> dict[str, Any]:
+        """The knobs that a point stands for."""
+        regulariser = self.slots.regulariser
+        knobs: dict[str, Any] = {"training.first.eta": point["eta_1"], "training.later.eta": point["eta_i"]}
+        if isinstance(regulariser, Quadratic):
+            lam = _rounded(point["pull"] / (point["eta_i"] * (regulariser.max_F or 1.0)))
+            knobs[f"{regulariser.name}.lam"] = lam
+        if isinstance(regulariser, SI):
+            knobs |= {"si.w_1": point["w_1"], "si.w_i": point["w_i"]}
+        if isinstance(regulariser, LWF):
+            knobs["lwf.map"] = [list(self._shares()), sorted((point["low"], point["high"]))]
+        if "scale" in point:
+            knobs["cwr.w_1"] = point["scale"]
+        return knobs
+
+    def _shares(self) -> tuple[float, float]:
+        """1 − n_i/Σn_j for B_2 and for the last batch: where LWF's map starts from."""
+        n, total = self.sizes, 0
+        shares = []
+        for i, n_i in enumerate(n, start=1):
+            total += n_i
+            shares.append(lambda_i(i, n_i, total, ((0.0, 1.0), (0.0, 1.0))))
+        low, high = _rounded(min(shares[1:])), _rounded(max(shares[1:]))
+        return (low, high) if low < high else (0.0, 1.0)
+
+
+def _rounded(value: float, digits: int = 3) -> float:
+    """To so many significant digits, so that what is published is what was run.
+
+    >>> _rounded(0.00123456), _rounded(98765.4)
+    (0.00123, 98800.0)
+    """
+    if value == 0:
+        return 0.0
+    return float(f"{value:.{digits - 1}e}")

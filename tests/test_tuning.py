@@ -1,0 +1,185 @@
+"""The search: its space, the same trials for everybody, held-out data only, and going on after a kill."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlearn.benchmarks import prepare
+from everlearn.cli import main
+from everlearn.errors import ConfigError
+from everlearn.presets import preset, with_knobs
+from everlearn.runs import Config
+from everlearn.tuning import Search
+from everlearn.tuning.space import Range, Space
+
+QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}
+
+
+def config(strategy: str = "ar1", **changes: Any) -> Config:
+    return Config("digits", strategy, **{"knobs": QUICK, "held_out": 0.25, "batches": 2, **changes})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "names"),
+    [
+        ("naive", {"eta_1", "eta_i"}),
+        ("cumulative", {"eta_1", "eta_i"}),
+        ("cwr", {"eta_1", "eta_i", "scale"}),
+        ("cwr+", {"eta_1", "eta_i"}),
+        ("lwf", {"eta_1", "eta_i", "low", "high"}),
+        ("ewc", {"eta_1", "eta_i", "pull"}),
+        ("si", {"eta_1", "eta_i", "pull", "w_1", "w_i"}),
+        ("ar1", {"eta_1", "eta_i", "pull", "w_1", "w_i"}),
+        ("ar1-lwf", {"eta_1", "eta_i", "low", "high"}),
+    ],
+)
+def test_a_space_is_read_off_the_slots(strategy: str, names: set[str]) -> None:
+    slots = preset(strategy, "cifarnet/icifar-100")
+    space = Space(slots, (1e-5, 1e-1), [500] * 10)
+    assert set(space.ranges) == names
+    assert set(space.first) == names
+    for name, value in space.first.items():
+        assert space.ranges[name].low <= value <= space.ranges[name].high
+    turned = with_knobs(slots, space.knobs(space.first))  # every knob is one that the preset has
+    assert turned.training.first.eta == slots.training.first.eta
+
+
+def test_the_pull_is_what_is_searched_not_lambda() -> None:
+    """η·λ·max_F = 0.4 at η = 0.001 and max_F = 0.001 is λ = 4e5, the paper's; at half the η it is twice the λ."""
+    space = Space(preset("ar1", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
+    assert space.first["pull"] == pytest.approx(0.4)
+    assert space.knobs(space.first)["si.lam"] == pytest.approx(4e5)
+    assert space.knobs({**space.first, "eta_i": 0.0005})["si.lam"] == pytest.approx(8e5)
+
+
+def test_lwf_maps_from_the_shares_of_the_stream() -> None:
+    """n_2/Σ = 1/2 and n_10/Σ = 1/10: the map starts from 0.5 and 0.9, as the paper's for iCIFAR-100 does."""
+    space = Space(preset("lwf", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
+    point = {**space.first, "low": 0.8, "high": 0.3}
+    assert space.knobs(point)["lwf.map"] == [[0.5, 0.9], [0.3, 0.8]]
+
+
+def test_points_are_rounded_so_that_what_is_published_was_run() -> None:
+    space = Space(preset("naive"), (1e-4, 1e-1), [5, 5])
+    point = space.point(lambda _name, span: span.low * 1.23456)
+    assert point == {"eta_1": 0.000123, "eta_i": 0.000123}
+    assert Range(1.0, 2.0).clip(3.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"trials": 0}, "Too few trials"), ({"seeds": 0}, "Too few seeds"), ({"etas": (0.1, 0.1)}, "range of η")],
+)
+def test_senseless_searches_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Search(config(), **changes)
+
+
+def test_a_search_never_scores_on_test_patterns() -> None:
+    with pytest.raises(ConfigError, match="must not see test patterns"):
+        Search(config(held_out=0.0))
+    whole, test, _ = prepare("digits", strategy="naive")
+    stream, scored_on, _ = prepare("digits", strategy="naive", held_out=0.25)
+    train = {pattern.tobytes() for pattern in whole.source.train.x}
+    assert {pattern.tobytes() for pattern in scored_on.x} <= train
+    kept = sum(len(chosen) for chosen in stream.indices)
+    assert kept + len(scored_on) == len(whole.source.train)
+    assert not {pattern.tobytes() for pattern in scored_on.x} & {pattern.tobytes() for pattern in test.x}
+
+
+def test_the_same_search_finds_the_same(tmp_path: Path) -> None:
+    first, again = (Search(config("cwr+"), trials=4).run(tmp_path / name) for name in ("a", "b"))
+    assert first == again
+    assert len(first["scores"]) == 4
+    assert first["score"] == max(score for score in first["scores"] if score is not None)
+    assert first["knobs"].keys() == {*QUICK, "training.first.eta", "training.later.eta"}
+    assert not list((tmp_path / "a").glob("trial-*"))  # runs of trials are scratch; the journal keeps what they gave
+
+
+def test_a_finished_search_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search(config("naive"), trials=2)
+    found = search.run(tmp_path)
+    monkeypatch.setattr("everlearn.tuning.search.run", lambda *_, **__: pytest.fail("a trial was made again"))
+    assert search.run(tmp_path) == found
+
+
+def test_a_point_that_diverges_is_worth_nothing(tmp_path: Path) -> None:
+    found = Search(config("naive"), trials=1, etas=(1e6, 2e6)).run(tmp_path)
+    assert found["scores"] == [0.0]
+
+
+def test_a_hopeless_point_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where small rates learn nothing and large ones all, small ones end at the third of four batches."""
+    batches = []
+
+    def fake(config: Config, _folder: Path, on_progress: Any, **_: Any) -> list[dict[str, Any]]:
+        good = config.knobs["training.later.eta"] > 0.001
+        records = [{"accuracy": 0.2 * i if good else 0.01, "i": i, "of": 4} for i in range(1, 5)]
+        for record in records:
+            batches.append((good, record["i"]))
+            on_progress(None, record)
+        return records
+
+    monkeypatch.setattr("everlearn.tuning.search.run", fake)
+    found = Search(config("naive"), trials=20, etas=(1e-5, 1e-1)).run(tmp_path)
+    made = {good: [i for which, i in batches if which == good].count(4) for good in (True, False)}
+    begun = {good: [i for which, i in batches if which == good].count(1) for good in (True, False)}
+    assert sum(begun.values()) == len(found["scores"]) == 20
+    assert made[True] == begun[True]  # nothing good was given up
+    assert made[False] < begun[False]
+
+
+def test_a_killed_search_goes_on(tmp_path: Path) -> None:
+    """Killed in its third trial, it takes that point up again and makes as many trials as it would have."""
+    code = (
+        "import sys; from pathlib import Path; from everlearn.tuning import Search; "
+        "from tests.test_tuning import config; Search(config('ar1'), trials=5).run(Path(sys.argv[1]))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "killed")])
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "killed" / "trial-2" / "seed-1" / "config.json").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = Search(config("ar1"), trials=5).run(tmp_path / "killed")
+    whole = Search(config("ar1"), trials=5).run(tmp_path / "whole")
+    assert (resumed["knobs"], resumed["score"]) == (whole["knobs"], whole["score"])
+    assert sorted(resumed["scores"]) == sorted(whole["scores"])
+
+
+def test_the_protocol_in_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Search on run 1 with held-out data; then runs 1 and 2 on the test set, with what was found."""
+    knobs = [f"--set={name}={value}" for name, value in QUICK.items()]
+    command = ["tune", "--benchmark=digits", "--strategies=naive,cwr+", "--trials=2", "--runs=2", "--jobs=2"]
+    assert main([*command, *knobs, f"--out={tmp_path}"]) == 0
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert settings["about"]["trials"] == 2
+    assert settings["about"]["held_out"] == 0.2
+    for name in ("naive", "cwr+"):
+        assert len(settings["strategies"][name]["scores"]) == 2
+        for run in (1, 2):
+            stored = json.loads((tmp_path / "runs" / name / f"run-{run}" / "config.json").read_text())
+            assert stored["knobs"] == settings["strategies"][name]["knobs"]
+            assert stored["held_out"] == 0.0
+    assert "cwr+" in capsys.readouterr().out
+    assert (
+        main(
+            [
+                "compare",
+                "--benchmark=digits",
+                "--strategies=si",
+                f"--settings={tmp_path / 'settings.json'}",
+                f"--out={tmp_path / 'x'}",
+            ]
+        )
+        == 1
+    )
+    assert "no settings for si" in capsys.readouterr().err
