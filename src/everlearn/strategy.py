@@ -134,7 +134,7 @@ class Strategy(Learner):
         i = self.i_ + 1
         rows = self.head.distilled_rows()
         self.regulariser.look(i, len(data), rows, lambda: self._logits(data.x, rows))  # y_lwf, before the head grows
-        extend = self.head.begin(batch.classes, i, distils=self.regulariser.distils)  # expand; tw = 0
+        extend = self.head.begin(batch.counts, i, distils=self.regulariser.distils)  # expand; tw = 0
         if extend is not None and not self.head.shared_only:
             self.regulariser.grow(extend)
         if self._initial is not None:

@@ -1,6 +1,6 @@
 """What a head is: the rows of the output layers, which class each belongs to, and how they start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
@@ -128,6 +128,10 @@ class Head:
         """The rows of the classes met so far, ascending."""
         return sorted({row for rows in self.batches_ for row in rows})
 
+    def known(self, classes: Sequence[int]) -> list[int]:
+        """Those of these classes that have been met, ascending."""
+        return sorted({self.classes_[row] for row in self.seen_} & set(classes))
+
     def rows_of(self, y: Tensor) -> Tensor:
         """The row of each label; refuses classes without a row."""
         row_of = {c: row for row, c in enumerate(self.classes_)}
@@ -178,16 +182,16 @@ class Head:
 
     # --- the verbs --------------------------------------------------------------------------------
 
-    def begin(self, classes: list[int], i: int, *, distils: bool) -> Extend | None:
-        """Make the head ready for B_i; gives how Θ was extended if the head grew."""
+    def begin(self, counts: Mapping[int, int], i: int, *, distils: bool) -> Extend | None:
+        """Make the head ready for B_i, with so many patterns of each class; gives how Θ was extended if it grew."""
         extend = None
-        new = [c for c in classes if c not in self.classes_]
+        new = [c for c in counts if c not in self.classes_]
         if new:
             start = self.s
             self.classes_ = [*self.classes_, *new]
             extend = self.theta.set_rows(self.s)
             self.init_rows(range(start, self.s))
-        rows = [self.classes_.index(c) for c in classes]
+        rows = [self.classes_.index(c) for c in counts]
         self.batches_ = [*self.batches_, rows]
         self.hold_begin(distils=distils)
         return extend

@@ -24,8 +24,7 @@ class PerTask(Head):
         return torch.tensor(rows, dtype=torch.long, device=self.theta.value.device)
 
     def check(self, classes: list[int]) -> None:
-        known = sorted({self.classes_[row] for row in self.seen_} & set(classes))
-        if known:
+        if known := self.known(classes):
             raise DataError(
                 sentence(
                     "A per-task head has each class in one task",
