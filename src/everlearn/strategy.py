@@ -1,6 +1,6 @@
 """The loop: a strategy is a head, a regulariser and a memory, and this is what they do together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
@@ -253,6 +253,13 @@ class Strategy(Learner):
         return {"lam": regulariser.strength, "F_hat": regulariser.importance(), "max_F": max_F}
 
     # --- checks at the door -----------------------------------------------------------------------
+
+    def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
+        met: set[int] = set()
+        for classes in batches:
+            if known := sorted(met & set(classes)):
+                self.head.check_known(known)
+            met |= set(classes)
 
     def _check(self, batch: Batch) -> None:
         if not isinstance(batch, Batch):

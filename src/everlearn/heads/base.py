@@ -128,10 +128,6 @@ class Head:
         """The rows of the classes met so far, ascending."""
         return sorted({row for rows in self.batches_ for row in rows})
 
-    def known(self, classes: Sequence[int]) -> list[int]:
-        """Those of these classes that have been met, ascending."""
-        return sorted({self.classes_[row] for row in self.seen_} & set(classes))
-
     def rows_of(self, y: Tensor) -> Tensor:
         """The row of each label; refuses classes without a row."""
         row_of = {c: row for row, c in enumerate(self.classes_)}
@@ -151,6 +147,8 @@ class Head:
 
     def check(self, classes: list[int]) -> None:
         """Refuse a batch of these classes before anything is changed."""
+        if known := sorted({self.classes_[row] for row in self.seen_} & set(classes)):
+            self.check_known(known)
         if self.growth == "maximal":
             self.rows_of(torch.tensor(classes))
         rows = len(self.softmax_classes(classes))
@@ -163,6 +161,9 @@ class Head:
                     do='Begin with a batch of two or more classes, or use a plain head with growth="maximal".',
                 )
             )
+
+    def check_known(self, known: list[int]) -> None:
+        """Refuse classes that come again, with the reason, where this head cannot take them."""
 
     def softmax_classes(self, classes: list[int]) -> set[int]:
         """The classes whose rows a batch of these classes would be trained over."""

@@ -31,7 +31,7 @@ class Consolidating(Head):
     or of all rows, as the text can be read (`all`: about 0, by the softmax); `none` for CWR.
     unit_std: divide by the standard deviation of the elements of B_i's rows as well, which the paper tried.
     bias: `fixed` at 1 for classes seen and 0 for others, never trained (the authors' code); `zero`; or `learned`,
-    started at 0 and consolidated as one more column, with an avg of its own.
+    started at 0 (at cw, as its row is) and consolidated as one more column, with an avg of its own.
     """
 
     shared_only: ClassVar[bool] = True
@@ -188,18 +188,16 @@ class CWR(Consolidating):
         for w in (self.w_1, self.w_i):
             check(w > 0, "A bad w_i", expected="more than 0", got=w, do="Raise w_1 or w_i.")
 
-    def check(self, classes: list[int]) -> None:
-        if known := self.known(classes):
-            raise DataError(
-                sentence(
-                    "CWR and CWR+ would overwrite the consolidated rows of known classes",
-                    expected="classes that no earlier batch had",
-                    got=known,
-                    do="On streams that bring known classes again (NI, NIC) use cwr* or ar1*, or the head cwr_star "
-                    "in place of this one.",
-                )
+    def check_known(self, known: list[int]) -> None:
+        raise DataError(
+            sentence(
+                "CWR and CWR+ would overwrite the consolidated rows of known classes",
+                expected="classes that no earlier batch had",
+                got=known,
+                do="On streams that bring known classes again (NI, NIC) use cwr* or ar1*, or the head cwr_star in "
+                "place of this one.",
             )
-        super().check(classes)
+        )
 
     @property
     def scale(self) -> float:

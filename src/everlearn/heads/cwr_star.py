@@ -41,7 +41,8 @@ class CWRStar(Consolidating):
     def begin(self, counts: Mapping[int, int], i: int, *, distils: bool) -> Extend | None:
         extend = super().begin(counts, i, distils=distils)
         assert self.past_ is not None
-        self.past_ = fn.pad(self.past_, (0, self.s - len(self.past_)))
+        if extend is not None:
+            self.past_ = fn.pad(self.past_, (0, self.s - len(self.past_)))  # a new class has no past
         self.cur_ = torch.zeros_like(self.past_)
         self.cur_[self.batches_[-1]] = self.cur_.new_tensor(list(counts.values()))
         return extend
