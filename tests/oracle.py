@@ -38,6 +38,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "ar1": {"head": "cwr+", "regulariser": "si", "head.growth": "maximal"},
     "ar1-ewc": {"head": "cwr+", "regulariser": "ewc", "head.growth": "maximal"},
     "ar1-lwf": {"head": "cwr+", "regulariser": "lwf", "head.growth": "maximal"},
+    "cwr*": {"head": "cwr*", "regulariser": "freeze", "head.growth": "maximal"},
+    "ar1*": {"head": "cwr*", "regulariser": "si", "head.growth": "maximal"},
 }
 """What each strategy is."""
 
@@ -46,6 +48,7 @@ HEADS: dict[str, dict[str, Any]] = {
     "plain": {"head.init": "gaussian", "head.init_scale": 0.01, "head.old_rows": "tuned"},
     "cwr": {**CWR, "head.init": "gaussian", "head.init_scale": 0.01, "head.shift": "none"},
     "cwr+": {**CWR, "head.init": "zero", "head.init_scale": 0.01, "head.shift": "batch"},
+    "cwr*": {**CWR, "head.init": "zero", "head.init_scale": 0.01, "head.shift": "batch"},
 }
 """What each head is, where a test does not say otherwise."""
 
@@ -163,7 +166,9 @@ class Oracle:
     ) -> None:
         kind = STRATEGIES[strategy]
         self.knobs: dict[str, Any] = {**HEADS[kind["head"]], **kind, **knobs}
-        self.cwr = kind["head"] != "plain"
+        self.cwr, self.star = kind["head"] != "plain", kind["head"] == "cwr*"
+        self.past: dict[int, int] = {}  # CWR*: the patterns of each class before B_i, by row
+        self.w_pasts: list[float] = []
         self.shape, self.seed = shape, seed
         maximal = self.knobs["head.growth"] == "maximal"
         self.classes: list[int] = list(self.knobs.get("head.classes", range(s))) if maximal else []
@@ -234,7 +239,10 @@ class Oracle:
         if knobs["regulariser"] in ("si", "ewc"):
             self._consolidate_F(x, y, start, path)
         if self.cwr:
-            self._consolidate_rows(cw)
+            cur = {self.classes.index(c): y.count(c) for c in set(y)}
+            self._consolidate_rows(cw, cur)
+            for row, count in cur.items():
+                self.past[row] = self.past.get(row, 0) + count
 
     def _name(self, knob: str) -> str:
         return f"{self.knobs['regulariser']}.{knob}"
@@ -285,6 +293,8 @@ class Oracle:
                 self.v[k] = 0.0
                 if is_bias(k):
                     self.theta[k] = self._bias(k)
+                if self.star and k[2] in self.batches[-1] and k[2] in self.past:
+                    self.theta[k] = cw[k]  # tw[j] = cw[j]
         return cw
 
     def _start_rows(self, rows: range, *key: str | int) -> None:
@@ -357,7 +367,7 @@ class Oracle:
             return self.i == 1 or self.knobs["regulariser"] != "freeze"
         if self.cwr:
             return not is_bias(k) or self.knobs["head.bias"] == "learned"
-        old = any(k[2] in rows for rows in self.batches[:-1])
+        old = any(k[2] in rows for rows in self.batches[:-1]) and k[2] not in self.batches[-1]
         return not old or self.knobs["head.old_rows"] == "tuned"
 
     # --- after B_i --------------------------------------------------------------------------------
@@ -395,8 +405,11 @@ class Oracle:
             F_i[k] = sum((g[k] - mean) ** 2 for g in gradients) / count
         return F_i
 
-    def _consolidate_rows(self, cw: Weights) -> None:
-        """Algorithm 1, line 10: cw[j] = w_i·tw[j]; Algorithm 2, line 10: cw[j] = tw[j] − avg(tw)."""
+    def _consolidate_rows(self, cw: Weights, cur: dict[int, int]) -> None:
+        """Algorithm 1, line 10: cw[j] = w_i·tw[j]; Algorithm 2, line 10: cw[j] = tw[j] − avg(tw).
+
+        CWR*: cw[j] = (cw[j]·wpast_j + (tw[j] − avg(tw))) / (wpast_j + 1).
+        """
         rows, shift = self.batches[-1], self.knobs["head.shift"]
         w = self.knobs["head.w_1" if self.i == 1 else "head.w_i"]
         for q, _ in enumerate(self.shape.taps):
@@ -412,7 +425,10 @@ class Oracle:
                     if kind == "c" and self.knobs["head.bias"] != "learned":
                         cw[k] = self._bias(k)
                     elif k[2] in rows:
-                        cw[k] = w * (self.theta[k] - avg) / std
+                        new = w * (self.theta[k] - avg) / std
+                        w_past = sqrt(self.past.get(k[2], 0) / cur[k[2]]) if self.star else 0.0
+                        cw[k] = (cw[k] * w_past + new) / (w_past + 1)
+                        self.w_pasts.append(w_past)
         self.theta.update(cw)
 
 

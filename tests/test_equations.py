@@ -260,6 +260,25 @@ def test_consolidated() -> None:
     torch.testing.assert_close(eq.consolidated(tw, avg=5.0, std=sqrt(5)), shifted / sqrt(5))
 
 
+def test_the_weighted_average_of_CWR_star() -> None:
+    """A class with 18 patterns before and 2 now: wpast = √9 = 3, so cw = (3·4 + 8) / 4 = 5, and (3·(−2) + 6) / 4 = 0.
+
+    A class with 1 pattern before and 4 now: wpast = 1/2, cw = (4/2 + 7) / (3/2) = 6, and (−2/2 + 4) / (3/2) = 2.
+    A class without a past: wpast = 0, and cw is the new row. Twice the past and twice the present change nothing.
+    """
+    past, cur = torch.tensor([18.0, 1.0, 0.0]), torch.tensor([2.0, 4.0, 5.0])
+    wpast = eq.w_past(past, cur)
+    assert wpast.tolist() == [3.0, 0.5, 0.0]
+    assert torch.equal(eq.w_past(2 * past, 2 * cur), wpast)
+    cw = torch.tensor([[4.0, -2.0], [4.0, -2.0], [0.0, 0.0]])
+    new = torch.tensor([[8.0, 6.0], [7.0, 4.0], [1.0, 2.0]])
+    expected = torch.tensor([[5.0, 0.0], [6.0, 2.0], [1.0, 2.0]])
+    assert torch.equal(eq.averaged(cw, new, wpast), expected)
+    assert torch.equal(eq.averaged(cw[:, 0], new[:, 0], wpast), expected[:, 0])  # a bias is one more column
+    kernels = [part.view(3, 2, 1, 1) for part in (cw, new, expected)]
+    assert torch.equal(eq.averaged(kernels[0], kernels[1], wpast), kernels[2])
+
+
 # --- Stability ------------------------------------------------------------------------------------
 
 

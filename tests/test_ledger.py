@@ -36,6 +36,8 @@ def test_the_papers_formulas(network: Any, m: int, pn: int) -> None:
         "ar1": 7 * pn + 2 * (m - 7 * pn),
         "ar1-ewc": 7 * pn + 2 * (m - 7 * pn),
         "ar1-lwf": 7 * pn + 24 * 7 * outputs,
+        "cwr*": 7 * pn,
+        "ar1*": 7 * pn + 2 * (m - 7 * pn),
         "fw": 0,
         "cw": 0,
     }

@@ -1,7 +1,7 @@
 """The library against `oracle.py`: the same batches, weight by weight, in double precision."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import everlearn
 from everlearn import Batch, Step, Strategy
+from everlearn.heads import CWRStar
 from everlearn.models import Network, Output
 from everlearn.regularisers import EWC, LWF, SI
 from tests.oracle import STRATEGIES, Key, Oracle, Pattern, Row, Shape, Weights, is_shared, keys, loss_and_gradient
@@ -22,6 +23,8 @@ SEED = 5
 ROWS = 6
 NC = ((13, (3, 0)), (11, (4, 1)), (8, (2, 5)))  # patterns and classes of each batch
 NIC = ((13, (3, 0)), (11, (3, 1)), (8, (0, 5)))  # with classes that come again
+NI = ((13, (3, 0)), (11, (0, 3)), (7, (3, 0)))  # with no new ones
+LONG_NIC = (*NIC, (7, (1, 3)), (5, (0, 0)))  # a class for the third time, and known ones alone, the last by itself
 
 TRAINING: dict[str, Any] = {
     "training.first.epochs": 3,
@@ -243,6 +246,9 @@ def run_both(case: Case) -> Iterator[tuple[Oracle, Watched]]:
                 [value for output in oracle.y_lwf for row in output for value in row],
             )
         assert learner.classes_ == oracle.classes
+        if isinstance(learner.head, CWRStar):
+            assert learner.head.past_ is not None
+            assert learner.head.past_.tolist() == [oracle.past.get(row, 0) for row in range(oracle.s)]
         yield oracle, watched
 
 
@@ -375,11 +381,37 @@ def test_three_outputs_with_loss_weights(case: Case) -> None:
     assert_agrees(case)
 
 
+@pytest.mark.parametrize("stream", [NIC, NI], ids=["nic", "ni"])
 @pytest.mark.parametrize("growth", [GROWING, MAXIMAL], ids=["expanding", "maximal"])
-@pytest.mark.parametrize("strategy", ["naive", "lwf", "ewc", "si", "cw"])
-def test_classes_that_come_again(strategy: str, growth: dict[str, Any]) -> None:
-    """Plain heads take streams of the NIC type: known classes keep their row."""
-    assert_agrees(Case(strategy, growth, stream=NIC))
+@pytest.mark.parametrize("strategy", ["naive", "lwf", "ewc", "si", "fw", "cw"])
+def test_classes_that_come_again(strategy: str, growth: dict[str, Any], stream: Any) -> None:
+    """Plain heads take streams of the NIC and NI types: known classes keep their row."""
+    assert_agrees(Case(strategy, growth, stream=stream))
+
+
+@pytest.mark.parametrize("form", ["two_term", "distillation"])
+def test_lwf_distils_known_classes_that_come_again(form: str) -> None:
+    """The true row may be among those of y_lwf, in every form of the loss."""
+    assert_agrees(Case("lwf", {"lwf.form": form, **GROWING}, stream=NIC))
+
+
+STAR = [
+    *cases("cwr*", {}, GROWING, {"head.bias": "learned"}, {"head.bias": "zero"}, {**GROWING, "head.bias": "learned"}),
+    *cases("cwr*", {"head.shift": "all"}, {"head.shift": "none"}, {"head.unit_std": True}, {"head.init": "gaussian"}),
+    *cases("ar1*", UPDATE, GRADIENT, {**UPDATE, **GROWING}, {**GRADIENT, "head.bias": "learned"}),
+    *cases("cwr*", {}, GROWING, {"head.bias": "learned"}, shape=THREE),
+    *cases("ar1*", UPDATE, {**GRADIENT, **GROWING}, shape=THREE),
+]
+
+
+@pytest.mark.parametrize("case", STAR, ids=str)
+def test_the_stars_over_classes_that_come_again(case: Case) -> None:
+    """CWR* and AR1*, with one output layer and with three; wpast_j takes many values."""
+    case = replace(case, stream=LONG_NIC)
+    assert_agrees(case)
+    w_pasts = {round(w_past, 9) for w_past in run_oracle(case).w_pasts}
+    assert len(w_pasts) >= 5
+    assert 0.0 in w_pasts
 
 
 SGD: dict[str, dict[str, Any]] = {

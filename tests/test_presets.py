@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everlearn import PRESETS, Slots, build, preset
-from everlearn.heads import CWR, Plain
+from everlearn.heads import CWR, CWRStar, Plain
 from everlearn.models import cifarnet
 from everlearn.paper import PAPER
 from everlearn.regularisers import EWC, LWF, SI, Freeze, NoRegulariser
@@ -141,6 +141,8 @@ def test_every_setting_has_every_strategy() -> None:
         ("ar1", CWR, SI, "none"),
         ("ar1-ewc", CWR, EWC, "none"),
         ("ar1-lwf", CWR, LWF, "none"),
+        ("cwr*", CWRStar, Freeze, "none"),
+        ("ar1*", CWRStar, SI, "none"),
     ],
 )
 def test_the_slots_of_each_preset(name: str, head: type, regulariser: type, memory: str) -> None:
@@ -149,7 +151,7 @@ def test_the_slots_of_each_preset(name: str, head: type, regulariser: type, memo
         assert type(slots.head) is head
         assert type(slots.regulariser) is regulariser
         assert slots.memory.name == memory
-        if isinstance(slots.head, CWR):
+        if isinstance(slots.head, CWR | CWRStar):
             plus = name != "cwr"
             assert (slots.head.init == "zero") == plus
             assert (slots.head.shift == "batch") == plus

@@ -398,7 +398,7 @@ def test_per_task_rows_outside_the_loss_are_byte_identical(preset: str, head: st
 def gentle(preset: str, case: Case, lam: float = 0.25) -> Knobs:
     """λ so that η·λ·max_F is 1/4, for presets that have one: a pull that acts and does not overshoot."""
     for kind in ("ewc", "si"):
-        if preset.endswith(kind) or (kind, preset) == ("si", "ar1"):
+        if preset.endswith(kind) or (kind == "si" and preset in ("ar1", "ar1*")):
             return {f"{kind}.max_F": 1e-3, f"{kind}.lam": lam / (case.eta * 1e-3)}
     return {}
 

@@ -60,7 +60,17 @@ class Batch:
     @property
     def classes(self) -> list[int]:
         """The classes in this batch, ascending."""
-        return [int(c) for c in self.y.unique()]
+        return list(self.counts)
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """The patterns of each class, classes ascending.
+
+        >>> Batch(torch.zeros(3, 1, 8, 8), torch.tensor([7, 4, 7])).counts
+        {4: 1, 7: 2}
+        """
+        classes, counts = self.y.unique(return_counts=True)
+        return dict(zip(classes.tolist(), counts.tolist(), strict=True))
 
 
 def _tensor(value: Any, what: str) -> Tensor:

@@ -13,6 +13,8 @@ STRATEGIES = {
     "ar1": "AR1: CWR+ with Synaptic Intelligence on the shared weights",
     "ar1-ewc": "CWR+ with EWC on the shared weights",
     "ar1-lwf": "CWR+ with LWF",
+    "cwr*": "CWR*: CWR+ for classes that come again, old rows and new averaged by their patterns",
+    "ar1*": "AR1*: CWR* with Synaptic Intelligence on the shared weights",
 }
 """Every preset."""
 

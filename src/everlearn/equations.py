@@ -187,6 +187,33 @@ def consolidated(tw: Tensor, w_i: float = 1.0, avg: float = 0.0, std: float = 1.
     return w_i * (tw - avg) / std
 
 
+# --- CWR*, by the same authors after the paper -------------------------------------------------------
+
+
+def w_past(past: Tensor, cur: Tensor) -> Tensor:
+    """wpast_j = √(past_j / cur_j): what the past of class j weighs against B_i.
+
+    past, cur: the patterns of each class before B_i and in it.
+
+    >>> w_past(past=torch.tensor([0.0, 12.0]), cur=torch.tensor([5.0, 3.0]))
+    tensor([0., 2.])
+    """
+    return (past / cur).sqrt()
+
+
+def averaged(cw: Tensor, new: Tensor, wpast: Tensor) -> Tensor:
+    """cw[j] = (cw[j]·wpast_j + new[j]) / (wpast_j + 1), with new[j] = tw[j] − avg(tw).
+
+    cw, new: rows; wpast: a value for each row. A class without a past has wpast_j = 0 and takes new[j] as it is.
+
+    >>> averaged(cw=torch.tensor([[0.0], [3.0]]), new=torch.tensor([[6.0], [6.0]]), wpast=torch.tensor([0.0, 2.0]))
+    tensor([[6.],
+            [4.]])
+    """
+    weight = wpast.view(-1, *[1] * (cw.ndim - 1))
+    return (cw * weight + new) / (weight + 1)
+
+
 # --- What a learner may do: the step's stability ----------------------------------------------------
 
 

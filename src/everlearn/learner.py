@@ -1,7 +1,7 @@
 """The outer protocol: what runs, evaluation and reports know of a learner, whatever it is inside."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -52,6 +52,9 @@ class Learner(ABC):
         After each step on_step is told; there state_dict() may be taken, to go on from the middle of the batch.
         PyTorch's global generator is the training's own until learn returns, and then as it was before.
         """
+
+    def check_stream(self, batches: Sequence[Sequence[int]]) -> None:  # noqa: B027
+        """Refuse a stream by the classes of its batches, B_1 first, where it cannot be learnt to the end."""
 
     @abstractmethod
     def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:

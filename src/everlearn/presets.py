@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from everlearn.errors import ConfigError, sentence
-from everlearn.heads import CWR, PerTask, Plain
+from everlearn.heads import CWR, CWRStar, PerTask, Plain
 from everlearn.knobs import check, knob_names
 from everlearn.memories import Everything, NoMemory
 from everlearn.models.network import Network
@@ -36,6 +36,8 @@ PRESETS: dict[str, Slots] = {
     "ar1": Slots(CWR_PLUS, SI(lam=1.5e4, w_1=1e-4, w_i=1e-4)),
     "ar1-ewc": Slots(CWR_PLUS, EWC(lam=1.5e4)),
     "ar1-lwf": Slots(CWR_PLUS, LWF()),
+    "cwr*": Slots(CWRStar(), Freeze()),
+    "ar1*": Slots(CWRStar(), SI(lam=1.5e4, w_1=1e-4, w_i=1e-4)),
 }
 """Slots by the name of the strategy, with hyperparameters of our own."""
 
@@ -43,7 +45,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"presets": {name: {} for name 
 """The paper's hyperparameters and our own, by network and benchmark; `presets` are the values above."""
 
 KINDS: dict[str, dict[str, type]] = {
-    "head": {kind.name: kind for kind in (Plain, PerTask, CWR)},
+    "head": {kind.name: kind for kind in (Plain, PerTask, CWR, CWRStar)},
     "regulariser": {kind.name: kind for kind in (NoRegulariser, Freeze, LWF, EWC, SI)},
     "memory": {kind.name: kind for kind in (NoMemory, Everything)},
 }

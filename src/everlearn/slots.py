@@ -51,7 +51,7 @@ class Slots:
             "A per-task head trains over B_i's rows only, so replayed patterns of old classes have no row there": (
                 isinstance(self.head, PerTask) and has_memory
             ),
-            "A head that consolidates B_i's rows once leaves what tw learns of replayed classes unused": (
+            "A head that consolidates B_i's rows alone leaves what tw learns of replayed classes unused": (
                 self.head.shared_only and has_memory
             ),
         }

@@ -23,6 +23,8 @@ WHY = {
     "regulariser.y_lwf_": "the predictions n_i·s of every output layer; on an expanding head s counts the old rows",
     "regulariser.rows_": "the rows that y_lwf is over",
     "head.cw_": "cw, while the output layers hold tw: the paper's s·pn, and the biases beside them",
+    "head.past_": "CWR*'s past_j, the patterns of each class so far, which CWR+ does not need",
+    "head.cur_": "CWR*'s cur_j, the patterns of each class in the batch at hand",
     "head._held": "rows or biases that must not move, to put back after each step",
     "memory.batch_": "all old patterns and labels (while a batch is learnt, its mix with B_i is a copy more); "
     "Cumulative is the paper's upper bound, not an overhead",

@@ -1,6 +1,6 @@
 """The loop: a strategy is a head, a regulariser and a memory, and this is what they do together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
@@ -133,7 +133,7 @@ class Strategy(Learner):
         i = self.i_ + 1
         rows = self.head.distilled_rows()
         self.regulariser.look(i, len(data), rows, lambda: self._logits(data.x, rows))  # y_lwf, before the head grows
-        extend = self.head.begin(batch.classes, i, distils=self.regulariser.distils)  # expand; tw = 0
+        extend = self.head.begin(batch.counts, i, distils=self.regulariser.distils)  # expand; tw = 0
         if extend is not None and not self.head.shared_only:
             self.regulariser.grow(extend)
         if self._initial is not None:
@@ -265,6 +265,13 @@ class Strategy(Learner):
         return {"lam": regulariser.strength, "F_hat": regulariser.importance(), "max_F": max_F}
 
     # --- checks at the door -----------------------------------------------------------------------
+
+    def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
+        met: set[int] = set()
+        for classes in batches:
+            if known := sorted(met & set(classes)):
+                self.head.check_known(known)
+            met |= set(classes)
 
     def _check(self, batch: Batch) -> None:
         if not isinstance(batch, Batch):

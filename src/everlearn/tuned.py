@@ -2,10 +2,10 @@
 
 Found by `python tools/tune_demo.py BENCHMARK 12 2`: random search on run 1, twelve trials for every strategy, scored on
 held-out training data (mini50: two sessions, after the first five batches). `fw` and `cw` take CWR's rates, `ar1-ewc`
-and `ar1-lwf` AR1's; they were not searched for.
+and `ar1-lwf` AR1's, `cwr*` and `ar1*` all that CWR+ and AR1 have; they were not searched for.
 """
 
-from everlearn.paper import Knobs, phases
+from everlearn.paper import Knobs, phases, with_stars
 
 
 def _with_relatives(tables: dict[str, Knobs]) -> dict[str, Knobs]:
@@ -15,7 +15,7 @@ def _with_relatives(tables: dict[str, Knobs]) -> dict[str, Knobs]:
         return {knob: value for knob, value in tables[name].items() if knob.startswith("training.")}
 
     own = {"fw": rates("cwr"), "cw": rates("cwr"), "ar1-ewc": rates("ar1"), "ar1-lwf": rates("ar1")}
-    return {**tables, **own}
+    return with_stars({**tables, **own})
 
 
 def _si(lam: float, w: float) -> Knobs:

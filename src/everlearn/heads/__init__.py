@@ -2,7 +2,8 @@
 
 from everlearn.heads.base import Head
 from everlearn.heads.cwr import CWR
+from everlearn.heads.cwr_star import CWRStar
 from everlearn.heads.per_task import PerTask
 from everlearn.heads.plain import Plain
 
-__all__ = ["CWR", "Head", "PerTask", "Plain"]
+__all__ = ["CWR", "CWRStar", "Head", "PerTask", "Plain"]

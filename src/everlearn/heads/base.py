@@ -1,6 +1,6 @@
 """What a head is: the rows of the output layers, which class each belongs to, and how they start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
@@ -147,6 +147,8 @@ class Head:
 
     def check(self, classes: list[int]) -> None:
         """Refuse a batch of these classes before anything is changed."""
+        if known := sorted({self.classes_[row] for row in self.seen_} & set(classes)):
+            self.check_known(known)
         if self.growth == "maximal":
             self.rows_of(torch.tensor(classes))
         rows = len(self.softmax_classes(classes))
@@ -159,6 +161,9 @@ class Head:
                     do='Begin with a batch of two or more classes, or use a plain head with growth="maximal".',
                 )
             )
+
+    def check_known(self, known: list[int]) -> None:
+        """Refuse classes that come again, with the reason, where this head cannot take them."""
 
     def softmax_classes(self, classes: list[int]) -> set[int]:
         """The classes whose rows a batch of these classes would be trained over."""
@@ -178,16 +183,16 @@ class Head:
 
     # --- the verbs --------------------------------------------------------------------------------
 
-    def begin(self, classes: list[int], i: int, *, distils: bool) -> Extend | None:
-        """Make the head ready for B_i; gives how Θ was extended if the head grew."""
+    def begin(self, counts: Mapping[int, int], i: int, *, distils: bool) -> Extend | None:
+        """Make the head ready for B_i, with so many patterns of each class; gives how Θ was extended if it grew."""
         extend = None
-        new = [c for c in classes if c not in self.classes_]
+        new = [c for c in counts if c not in self.classes_]
         if new:
             start = self.s
             self.classes_ = [*self.classes_, *new]
             extend = self.theta.set_rows(self.s)
             self.init_rows(range(start, self.s))
-        rows = [self.classes_.index(c) for c in classes]
+        rows = [self.classes_.index(c) for c in counts]
         self.batches_ = [*self.batches_, rows]
         self.hold_begin(distils=distils)
         return extend

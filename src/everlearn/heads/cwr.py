@@ -1,6 +1,6 @@
-"""The CWR heads: temporary weights tw to train with, consolidated weights cw to test with."""
+"""The CWR heads: temporary weights tw to train with, consolidated weights cw to test with. CWR* is in a file apart."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -20,29 +20,23 @@ Bias = Literal["fixed", "learned", "zero"]
 
 
 @dataclass
-class CWR(Head):
-    """Copy Weights with Re-init, and CWR+ by its knobs (Algorithms 1 and 2).
+class Consolidating(Head):
+    """What CWR, CWR+ and CWR* share.
 
-    Before B_i, tw starts anew for all rows, as `init` says (CWR: gaussian; CWR+: zero), without momentum. After it,
-    cw[j] = w_i·(tw[j] − avg(tw)) / std(tw) for the classes j of B_i. Between batches the output layers hold cw.
+    Before B_i, tw starts anew for all rows, as `init` says, without momentum; the rows of B_i whose classes are known
+    start from cw. After it, (tw[j] − avg(tw)) / std(tw) goes into cw[j] for the classes j of B_i, as a subclass says.
+    Between batches the output layers hold cw.
 
-    w_1, w_i: CWR's scale for B_1 and for later batches (CWR+: 1).
     shift: CWR+'s mean shift; avg(tw) is one scalar for each output layer, over all elements of B_i's rows (`batch`),
     or of all rows, as the text can be read (`all`: about 0, by the softmax); `none` for CWR.
     unit_std: divide by the standard deviation of the elements of B_i's rows as well, which the paper tried.
     bias: `fixed` at 1 for classes seen and 0 for others, never trained (the authors' code); `zero`; or `learned`,
-    started at 0 and consolidated as one more column, with an avg of its own.
-
-    >>> CWR(init="zero", shift="batch").w_i
-    1.0
+    started at 0 (at cw, as its row is) and consolidated as one more column, with an avg of its own.
     """
 
-    name: ClassVar[str] = "cwr"
     shared_only: ClassVar[bool] = True
     shaping: ClassVar[tuple[str, ...]] = ("growth", "init", "shift", "unit_std", "bias")
 
-    w_1: float = 1.0
-    w_i: float = 1.0
     shift: Shift = "none"
     unit_std: bool = False
     bias: Bias = "fixed"
@@ -51,28 +45,13 @@ class CWR(Head):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for w in (self.w_1, self.w_i):
-            check(w > 0, "A bad w_i", expected="more than 0", got=w, do="Raise w_1 or w_i.")
         check(
             self.init != "keep",
             "A CWR head starts tw anew for every batch",
             expected="zero, constant, gaussian or xavier",
             got=self.init,
-            do='Use init="zero" for CWR+ and AR1, init="gaussian" for CWR.',
+            do='Use init="gaussian" for CWR, init="zero" for the others.',
         )
-
-    def check(self, classes: list[int]) -> None:
-        known = sorted({self.classes_[row] for row in self.seen_} & set(classes))
-        if known:
-            raise DataError(
-                sentence(
-                    "CWR and CWR+ would overwrite the consolidated rows of known classes",
-                    expected="classes that no earlier batch had",
-                    got=known,
-                    do="Use them on streams of new classes (NC).",
-                )
-            )
-        super().check(classes)
 
     def init_rows(self, rows: range) -> None:
         """cw = 0 (line 1)."""
@@ -80,17 +59,19 @@ class CWR(Head):
             for part in self._live():
                 part[rows.start : rows.stop] = 0.0
 
-    def begin(self, classes: list[int], i: int, *, distils: bool) -> Extend | None:
-        extend = super().begin(classes, i, distils=distils)
+    def begin(self, counts: Mapping[int, int], i: int, *, distils: bool) -> Extend | None:
+        extend = super().begin(counts, i, distils=distils)
         self.cw_ = [part.clone() for part in self._live()]
         generator = keyed_generator(self.seed, "tw", i)
+        again = sorted({row for rows in self.batches_[:-1] for row in rows} & set(self.batches_[-1]))
         with torch.no_grad():
-            for part, v in zip(self._live(), self.theta.output_views(self.theta.v), strict=True):
+            for part, v, cw in zip(self._live(), self.theta.output_views(self.theta.v), self.cw_, strict=True):
                 v.zero_()
                 if _is_bias(part):
                     part.copy_(self._bias_start(part))
                 else:
                     self.fill_(part, generator)  # line 5: re-init tw, or tw = 0
+                part[again] = cw[again]  # CWR*: tw[j] = cw[j]
         self.hold_begin(distils=distils)
         return extend
 
@@ -140,7 +121,6 @@ class CWR(Head):
     def _merged(self) -> list[Tensor]:
         """cw with the rows of the batch at hand consolidated from tw (lines 9 and 10)."""
         rows = self.batches_[-1]
-        w = self.w_1 if len(self.batches_) == 1 else self.w_i
         merged = []
         for old, tw in zip(self.cw_, self._live(), strict=True):
             cw = old.clone()
@@ -150,9 +130,18 @@ class CWR(Head):
                 of = tw if self.shift == "all" else tw[rows]
                 avg = 0.0 if self.shift == "none" else float(of.mean())
                 std = self._std(tw[rows]) if self.unit_std and not _is_bias(tw) else 1.0
-                cw[rows] = consolidated(tw[rows], w, avg, std)
+                cw[rows] = self.into(old[rows], consolidated(tw[rows], self.scale, avg, std))
             merged.append(cw)
         return merged
+
+    @property
+    def scale(self) -> float:
+        """w_i of the batch at hand."""
+        return 1.0
+
+    def into(self, old: Tensor, new: Tensor) -> Tensor:
+        """cw of B_i's rows, from what it was and from what they are now."""
+        return new
 
     def _std(self, tw: Tensor) -> float:
         """The standard deviation of all elements of B_i's rows."""
@@ -174,6 +163,45 @@ class CWR(Head):
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)
         self.cw_ = list(state["cw"])
+
+
+@dataclass
+class CWR(Consolidating):
+    """Copy Weights with Re-init, and CWR+ by its knobs (Algorithms 1 and 2).
+
+    cw[j] = w_i·(tw[j] − avg(tw)) / std(tw) for the classes j of B_i, which must be new. CWR has init="gaussian" and no
+    shift, CWR+ init="zero" and shift="batch".
+
+    w_1, w_i: CWR's scale for B_1 and for later batches (CWR+: 1).
+
+    >>> CWR(init="zero", shift="batch").w_i
+    1.0
+    """
+
+    name: ClassVar[str] = "cwr"
+
+    w_1: float = 1.0
+    w_i: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for w in (self.w_1, self.w_i):
+            check(w > 0, "A bad w_i", expected="more than 0", got=w, do="Raise w_1 or w_i.")
+
+    def check_known(self, known: list[int]) -> None:
+        raise DataError(
+            sentence(
+                "CWR and CWR+ would overwrite the consolidated rows of known classes",
+                expected="classes that no earlier batch had",
+                got=known,
+                do="On streams that bring known classes again (NI, NIC) use cwr* or ar1*, or the head cwr_star in "
+                "place of this one.",
+            )
+        )
+
+    @property
+    def scale(self) -> float:
+        return self.w_1 if len(self.batches_) == 1 else self.w_i
 
 
 def _is_bias(part: Tensor) -> bool:

@@ -18,8 +18,12 @@ from everlearn.runs.folder import line_of
 
 
 def run_folder(out: Path, config: Config) -> Path:
-    """The folder of one run below the folder of all."""
-    return out / config.strategy / f"run-{config.run}"
+    """The folder of one run below the folder of all; without the `*`, which shells and some disks take otherwise.
+
+    >>> run_folder(Path("runs"), Config("mini50-nic", "ar1*")).as_posix()
+    'runs/ar1-star/run-1'
+    """
+    return out / config.strategy.replace("*", "-star") / f"run-{config.run}"
 
 
 def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: float) -> None:

@@ -50,6 +50,8 @@ class Runner:
         self.config, self.folder = config, RunFolder(path)
         self.checkpoint_every, self.on_progress = checkpoint_every, on_progress
         self.stream, self.test, self.learner = prepare(config.benchmark, **_choices(config))
+        self.last = min(len(self.stream), config.batches or len(self.stream))
+        self.learner.check_stream(self.stream.batches[: self.last])
         self.timer, self.stop = Timer(), stop
         self.before: dict[str, Tensor] = {}
         self.untrained: dict[str, Any] = {}
@@ -61,9 +63,8 @@ class Runner:
         pending = self._restore()
         if pending is not None:
             self._record(pending)
-        last = min(len(self.stream), self.config.batches or len(self.stream))
         first = self.learner.i_ + 1 if self._between_batches() else self.learner.i_
-        for i in range(first, last + 1):
+        for i in range(first, self.last + 1):
             self._record(self._learn(i))
         return self.folder.records()
 
