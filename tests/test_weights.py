@@ -387,6 +387,10 @@ def test_a_pickle_that_runs_something_is_refused_and_not_run(
         with pytest.raises(DataError, match="cannot be read"):
             read_state_dict(name)
     assert not Path("executed").exists()
+    Path("shout.pth").write_bytes(b"cos\n\x1b[2Jsystem\n.")  # the name of what it would run clears the terminal
+    with pytest.raises(DataError) as caught:
+        read_state_dict("shout.pth")
+    assert str(caught.value).isprintable()
     pickle.loads(Path("raw.pth").read_bytes())  # the pickle is as bad as we say
     assert Path("executed").exists()
 
@@ -785,7 +789,7 @@ def test_other_classes_start_fresh_and_other_trunks_are_refused(tmp_path: Path) 
     shallow = Network(nn.Sequential(nn.Flatten()), [Output(nn.Linear(5, 3))])
     for other in (caffe_network(hidden=7), caffe_network(width=8), three, shallow, cifarnet()):
         before = frozen_copy(other)
-        with pytest.raises(DataError, match=r"another network.*it is of: a toy\. Build that network"):
+        with pytest.raises(DataError, match=r"another network.*it is of: 'a toy'\. Build that network"):
             load_weights(path, other)
         assert_unchanged(other, before)
 

@@ -13,7 +13,16 @@ def bad_file(path: Path, what: str, *, expected: object, got: object, do: str = 
     >>> str(bad_file(Path("a.pth"), "tensor 'fc.bias'", expected="finite values", got="NaN", do="Get another."))
     "a.pth: tensor 'fc.bias': expected finite values, got NaN. Get another."
     """
-    return DataError(sentence(f"{path}: {what}", expected=expected, got=got, do=do))
+    return DataError(sentence(f"{path}: {what}", expected=expected, got=printable(got), do=do))
+
+
+def printable(value: object) -> str:
+    """A text from a file that may be shown: control characters could make a terminal do things.
+
+    >>> printable("a\\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return "".join(c if c.isprintable() else "?" for c in str(value))
 
 
 def check_file(path: Path, limit: int | None = None) -> int:
@@ -27,7 +36,7 @@ def check_file(path: Path, limit: int | None = None) -> int:
 
 
 def check_name(path: Path, name: object) -> str:
-    """A name that can be shown: text without control characters, which could make a terminal do things."""
+    """A name that can be shown as it is."""
     if isinstance(name, str) and 0 < len(name) <= 500 and name.isprintable():
         return name
     raise bad_file(path, "a layer's name", expected="up to 500 printable characters", got=ascii(name)[:80])

@@ -131,7 +131,7 @@ def _offers(network: Network, tensors: Tensors, layout: Layout) -> dict[str, dic
     """The file's tensors by module of the network and part of it."""
     offers: dict[str, dict[str, Offer]] = {}
     came_from: dict[str, str] = {}
-    modules = {name for name, _ in network.named_modules()}
+    modules = [name for name, _ in network.named_modules()]
     for layer, part, offer in _parts(tensors):
         home = layout.home(layer)
         if came_from.setdefault(home, layer) != layer:

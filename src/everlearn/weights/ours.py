@@ -71,7 +71,7 @@ def load_weights(path: str | os.PathLike[str], network: Network) -> Report:
                 expected="; ".join(f"{e.network} {list(e.network_shape or ())}" for e in wrong[:3] if e.network)
                 or "no more",
                 got="; ".join(f"{e.file} {list(e.file_shape or ())}" for e in wrong[:3] if e.file) or "none of these",
-                do=f"The file says that it is of: {read_about(path).get('network', 'unknown')}. Build that network.",
+                do=f"The file says that it is of: {read_about(path).get('network', 'unknown')!r}. Build that network.",
             )
         )
     return plan.carry_out()
