@@ -39,6 +39,7 @@ def test_the_public_names_are_pinned() -> None:
         "regularisers",
         "save_state",
         "streams",
+        "weights",
     ]
     for name in everlearn.__all__:
         assert getattr(everlearn, name) is not None
@@ -46,6 +47,22 @@ def test_the_public_names_are_pinned() -> None:
         "heads": ["CWR", "CWRStar", "Head", "PerTask", "Plain"],
         "regularisers": ["EWC", "Freeze", "LWF", "NoRegulariser", "Regulariser", "SI"],
         "memories": ["Everything", "Memory", "NoMemory"],
+        "weights": [
+            "CAFFE",
+            "Entry",
+            "Known",
+            "Layout",
+            "NETWORKS",
+            "Report",
+            "TORCHVISION",
+            "convert",
+            "import_weights",
+            "load_weights",
+            "read_about",
+            "read_caffemodel",
+            "read_state_dict",
+            "save_weights",
+        ],
         "models": ["Network", "Normalise", "Output", "cifarnet", "small", "wrap"],
     }
     for room, names in rooms.items():

@@ -4,7 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everlearn import data, equations, errors, evaluation, heads, memories, models, paper, regularisers, streams
+    from everlearn import (
+        data,
+        equations,
+        errors,
+        evaluation,
+        heads,
+        memories,
+        models,
+        paper,
+        regularisers,
+        streams,
+        weights,
+    )
     from everlearn.batch import Batch
     from everlearn.errors import EverlearnError, EverlearnWarning
     from everlearn.learner import Learner, Step
@@ -43,6 +55,7 @@ _ROOMS = (
     "paper",
     "regularisers",
     "streams",
+    "weights",
 )
 
 __all__ = [
@@ -70,6 +83,7 @@ __all__ = [
     "regularisers",
     "save_state",
     "streams",
+    "weights",
 ]
 
 

@@ -53,6 +53,16 @@ def parser() -> argparse.ArgumentParser:
     data = commands.add_parser("data", help="get a benchmark's data, so that runs find it in place")
     data.add_argument("action", choices=["get"])
     data.add_argument("name", help="a benchmark's name")
+
+    weights = commands.add_parser(
+        "weights", help="import Caffe's or PyTorch's weights for a network, into a file of ours"
+    )
+    weights.add_argument("file", type=Path, help=".caffemodel, .safetensors, .pth or .pt")
+    weights.add_argument("--model", required=True, metavar="NAME", help="the network that the weights are for")
+    weights.add_argument("--classes", type=int, metavar="N", help="default: the network's usual number")
+    weights.add_argument("--half", action="store_true", help="write float16, half the bytes")
+    weights.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .safetensors to write")
+    weights.add_argument("--json", action="store_true", help="print the report as JSON")
     return top
 
 
@@ -215,6 +225,16 @@ def command_data(arguments: argparse.Namespace) -> None:
     say(f"{arguments.name}: {patterns} training patterns in {len(stream)} batches, {len(test)} test patterns.")
 
 
+def command_weights(arguments: argparse.Namespace) -> None:
+    """Import weights, print what became of each tensor and write what was taken."""
+    from everlearn.weights import convert
+
+    call = arguments
+    report = convert(call.file, call.model, call.out, classes=call.classes, half=call.half)
+    say(report.to_json() if call.json else str(report))
+    say(f"The weights: {call.out}", file=sys.stderr)
+
+
 def say(text: str, file: Any = None) -> None:
     """Print a line."""
     print(text, file=file, flush=True)
@@ -223,9 +243,8 @@ def say(text: str, file: Any = None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code: 0 done, 1 an error that is explained, 2 a bad call, 130 interrupted."""
     arguments = parser().parse_args(argv)
-    commands = {"list": command_list, "run": command_run, "compare": command_compare, "tune": command_tune}
     try:
-        {**commands, "report": command_report, "data": command_data}[arguments.command](arguments)
+        arguments.do(arguments)
     except EverlearnError as error:
         say(f"everlearn: {error}", file=sys.stderr)
         return 1

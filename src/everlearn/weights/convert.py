@@ -1,0 +1,53 @@
+"""Other people's weights for a network of ours, as one file of ours: what `everlearn weights` does."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from everlearn.errors import ConfigError, sentence
+from everlearn.models import Network, cifarnet
+from everlearn.weights.caffemodel import read_caffemodel
+from everlearn.weights.importer import import_weights
+from everlearn.weights.layout import CAFFE, TORCHVISION, Layout
+from everlearn.weights.ours import save_weights
+from everlearn.weights.report import Report
+from everlearn.weights.state_dict import read_state_dict
+
+
+@dataclass(frozen=True)
+class Known:
+    """make: the network for a number of classes; classes: the usual number; caffe, torch: layouts of files for it."""
+
+    make: Callable[[int], Network]
+    classes: int
+    caffe: Layout = CAFFE
+    torch: Layout = TORCHVISION
+
+
+NETWORKS: dict[str, Known] = {"cifarnet": Known(cifarnet, 100)}
+"""The networks that weights can be imported for, by name."""
+
+
+def convert(file: Path, model: str, out: Path, *, classes: int | None = None, half: bool = False) -> Report:
+    """Import a file's weights into a fresh network of a name, and write what was taken as weights of ours.
+
+    Layers that were left fresh are not written: whoever loads the file starts them afresh.
+    """
+    if model not in NETWORKS:
+        raise ConfigError(
+            sentence("Unknown network", expected=f"one of {list(NETWORKS)}", got=repr(model), do="Choose one.")
+        )
+    if classes is not None and classes < 1:
+        raise ConfigError(sentence("Too few classes", expected="1 or more", got=classes, do="Give --classes N."))
+    known = NETWORKS[model]
+    network = known.make(classes or known.classes)
+    if file.suffix.lower() == ".caffemodel":
+        report = import_weights(network, read_caffemodel(file), known.caffe)
+    else:
+        report = import_weights(network, read_state_dict(file), known.torch)
+    with open(file, "rb") as source:
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    about = {"network": model, "classes": network.rows, "made": f"imported from {file.name}", "sha256": digest}
+    save_weights(out, network, about=about, half=half, only=report.taken)
+    return report

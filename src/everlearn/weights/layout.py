@@ -1,0 +1,41 @@
+"""Where a file's layers belong in a network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How layers are called in a file and in a network.
+
+    layers: the layers that have a place of their own, the output layers above all: name in the file → module in the
+    network; prefix: before the name of every other layer, in which "/" becomes "_".
+
+    >>> CAFFE.home("inception_3a/5x5_reduce"), CAFFE.home("loss3/classifier")
+    ('trunk.inception_3a_5x5_reduce', 'outputs.2.layer')
+    """
+
+    layers: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = "trunk"
+
+    def home(self, layer: str) -> str:
+        """The module in the network for a layer of the file."""
+        plain = ".".join(part for part in (self.prefix, layer.replace("/", "_")) if part)
+        return self.layers.get(layer, plain)
+
+
+CAFFE = Layout(
+    {
+        "fc8": "outputs.0.layer",
+        "loss1/classifier": "outputs.0.layer",
+        "loss2/classifier": "outputs.1.layer",
+        "loss3/classifier": "outputs.2.layer",
+    }
+)
+"""Caffe's names: CaffeNet has one output layer, GoogLeNet three."""
+
+TORCHVISION = Layout({"fc": "outputs.0.layer", "classifier": "outputs.0.layer"})
+"""torchvision's names, with the output layer that most of its networks have; others name theirs, e.g. classifier.6."""
+
+OURS = Layout(prefix="")
+"""The network's own names."""
