@@ -71,7 +71,7 @@ def core50(
 
     `core50/core50_128x128` (a folder) or `core50/core50_128x128.zip` is read there once, and not needed again.
     size: 128, or 32 for `core50_32x32`. labels: the 50 objects, or their 10 categories. test_every: 20 keeps every 20th
-    test pattern, which are exactly the 2,249 of the official `test_filelist_reduced.txt`. complete: demand all official
+    test pattern, which are the 2,249 of the official `test_filelist_reduced.txt`. complete: demand all official
     frames; False takes those that are there. workers: threads that decode, by default one for each processor. check:
     check the whole cache, not only what looks touched.
     """

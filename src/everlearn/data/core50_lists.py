@@ -67,7 +67,7 @@ def batches(source: Core50, name: str, run: int) -> Batches:
         if found is not None:
             places = tuple(_places(source, frames, where) for where, frames in found)
             _check_once(places, entry, source.folder)
-            return Batches(places, f"orders of run {run} from the {about}")
+            return Batches(places, f"orders from the {about}")
     if name.startswith("nicv2"):
         raise _no_lists(source.folder, entry)
     places = tuple(_rebuilt(source, name, run - 1))
