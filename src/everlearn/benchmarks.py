@@ -1,12 +1,14 @@
 """Benchmarks: a source, the stream of each run, and the network and setting that go with it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from everlearn import data
+from everlearn.data.core50_lists import batches
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, sentence
 from everlearn.models import Network, cifarnet, small
@@ -18,12 +20,22 @@ from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_gene
 
 @dataclass(frozen=True)
 class Benchmark:
-    """source: loads the data; stream: the stream of a run; network, setting: the defaults."""
+    """source: loads the data; stream: the stream of a run; network, setting: the defaults.
 
-    source: Callable[[], Source]
+    variants: what `NAME+variant` changes: arguments of the source, or the network and the setting.
+    """
+
+    source: Callable[..., Source]
     stream: Callable[[str, Source, int], Stream]
     network: str = "small"
     setting: str | None = None
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def varied(self, names: list[str]) -> "Benchmark":
+        """This benchmark with these variants."""
+        changes = {name: value for variant in names for name, value in self.variants[variant].items()}
+        defaults = {name: changes.pop(name) for name in ("network", "setting") if name in changes}
+        return replace(self, source=partial(self.source, **changes), **defaults)
 
 
 def _growing(sizes: list[int]) -> Callable[[str, Source, int], Stream]:
@@ -80,6 +92,29 @@ def _whole(name: str, source: Source, run: int) -> Stream:
     return nc(name, source, [list(range(len(source.classes)))])
 
 
+def _core50(protocol: str) -> Callable[[str, Source, int], Stream]:
+    """A protocol of the real CORe50, with its ten official runs."""
+
+    def stream(name: str, source: Source, run: int) -> Stream:
+        found = batches(cast(data.Core50, source), protocol, run)
+        return Stream(name, source, found.places, found.about)
+
+    return stream
+
+
+CORE50 = Benchmark(
+    data.core50,
+    _core50("nc"),
+    network="caffenet-128",
+    setting="caffenet/core50",
+    variants={
+        "categories": {"labels": "category"},
+        "32px": {"size": 32, "network": "cifarnet", "setting": None},
+        "test20": {"test_every": 20},
+    },
+)
+
+
 def _sessions_in_order(name: str, source: Source, run: int) -> Stream:
     return ni(name, source, _training_sessions(source))
 
@@ -92,6 +127,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50", setting="small/mini50"),
     "cifar-10": Benchmark(data.cifar10, _whole, network="cifarnet"),
     "cifar-100": Benchmark(data.cifar100, _whole, network="cifarnet"),
+    **{f"core50-{name}": replace(CORE50, stream=_core50(name)) for name in ("nc", "ni", "nic", "25x2")},
+    **{f"core50-nicv2-{n}": replace(CORE50, stream=_core50(f"nicv2-{n}")) for n in (79, 196, 391)},
     "icifar-100": Benchmark(data.cifar100, _growing([10] * 10), network="cifarnet", setting="cifarnet/icifar-100"),
     "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet"),
     "cifar-split-11": Benchmark(data.cifar10_100, _cifar_split(11), network="cifarnet"),
@@ -101,6 +138,21 @@ BENCHMARKS: dict[str, Benchmark] = {
     "rotated-mnist": Benchmark(data.rotated_mnist, _sessions_in_order),
 }
 """Benchmarks by name; nothing is loaded until one is used."""
+
+
+def benchmark_of(name: str) -> Benchmark:
+    """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px."""
+    base, *variants = name.split("+")
+    if base not in BENCHMARKS:
+        raise ConfigError(
+            sentence("Unknown benchmark", expected=f"one of {list(BENCHMARKS)}", got=repr(name), do="Choose one.")
+        )
+    chosen = BENCHMARKS[base]
+    unknown = [variant for variant in variants if variant not in chosen.variants]
+    if unknown:
+        known = [f"{base}+{variant}" for variant in chosen.variants] or "none"
+        raise ConfigError(sentence("Unknown variant", expected=known, got=repr(name), do="Choose one or several."))
+    return chosen.varied(variants)
 
 
 def make_network(name: str, source: Source, seed: int) -> Network:
@@ -130,27 +182,23 @@ def prepare(
     held_out: float = 0.0,
 ) -> tuple[Stream, Patterns, Strategy]:
     """The stream of a run, the patterns to test on, and a learner that has seen nothing yet."""
-    if benchmark not in BENCHMARKS:
-        raise ConfigError(
-            sentence("Unknown benchmark", expected=f"one of {list(BENCHMARKS)}", got=repr(benchmark), do="Choose one.")
-        )
-    chosen = BENCHMARKS[benchmark]
+    chosen = benchmark_of(benchmark)
     source = chosen.source()
-    if held_out:
-        source = hold_out(source, held_out)
     stream = chosen.stream(benchmark, source, run)
+    if held_out:
+        stream = hold_out(stream, held_out)
     net = make_network(network or chosen.network, source, seed)
     learner = build(strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed)
     return stream, stream.test, learner
 
 
-def hold_out(source: Source, share: float) -> Source:
-    """The source with a part of its training patterns in place of the test set.
+def hold_out(stream: Stream, share: float) -> Stream:
+    """The stream with a part of its training patterns in place of the test set; batches left empty are dropped.
 
     Where there are sessions, whole sessions are held out, since the test set is of other sessions too; else a share of
     every class.
     """
-    train, rng = source.train, np.random.default_rng(0)
+    train, rng = stream.source.train, np.random.default_rng(0)
     sessions = np.unique(train.session)
     if len(sessions) > 1:
         held = np.isin(train.session, rng.permutation(sessions)[: max(1, round(share * len(sessions)))])
@@ -158,5 +206,6 @@ def hold_out(source: Source, share: float) -> Source:
         held = np.zeros(len(train), dtype=bool)
         for places in (np.flatnonzero(train.y == c) for c in np.unique(train.y)):
             held[rng.permutation(places)[: max(1, round(share * len(places)))]] = True
-    kept, test = (Patterns(train.x[mask], train.y[mask], train.session[mask]) for mask in (~held, held))
-    return replace(source, train=kept, test=test)
+    test = Patterns(train.x[held], train.y[held], train.session[held])
+    kept = tuple(places[~held[places]] for places in stream.indices)
+    return replace(stream, source=replace(stream.source, test=test), indices=tuple(filter(len, kept)))

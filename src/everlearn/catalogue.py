@@ -18,6 +18,7 @@ STRATEGIES = {
 }
 """Every preset."""
 
+_CORE50 = "CORe50, 119,894 + 44,972 photographs of 50 objects in 11 sessions"
 _MINI = "mini50, a synthetic miniature in the shape of CORe50"
 
 BENCHMARKS = {
@@ -28,6 +29,13 @@ BENCHMARKS = {
     "mini50-25x2": f"{_MINI}: 25 batches of two objects",
     "cifar-10": "CIFAR-10 as one batch: plain training, or pre-training",
     "cifar-100": "CIFAR-100 as one batch: what there is to learn when nothing has to be remembered",
+    "core50-nc": f"{_CORE50}: ten objects and then five at a time, nine batches",
+    "core50-ni": f"{_CORE50}: eight sessions of all objects",
+    "core50-nic": f"{_CORE50}: 79 batches of sessions and objects",
+    "core50-25x2": f"{_CORE50}: 25 batches of two objects",
+    "core50-nicv2-79": f"{_CORE50}: NICv2 with 79 batches",
+    "core50-nicv2-196": f"{_CORE50}: NICv2 with 196 batches",
+    "core50-nicv2-391": f"{_CORE50}: NICv2 with 391 batches",
     "icifar-100": "CIFAR-100, ten batches of ten classes",
     "cifar-split-6": "CIFAR-10, then five times ten classes of CIFAR-100",
     "cifar-split-11": "CIFAR-10, then ten times ten classes of CIFAR-100",
@@ -37,6 +45,24 @@ BENCHMARKS = {
     "rotated-mnist": "MNIST under ten rotations",
 }
 """Every benchmark."""
+
+VARIANTS = {
+    "categories": "the ten categories as classes",
+    "32px": "images of 32×32 pixels",
+    "test20": "every 20th test pattern only",
+}
+"""Variants of core50's benchmarks, as in core50-nc+32px+test20."""
+
+
+def about(benchmark: str) -> str:
+    """What a benchmark is, its variants included.
+
+    >>> about("core50-ni+test20").partition(":")[2]
+    ' eight sessions of all objects; every 20th test pattern only'
+    """
+    base, *variants = benchmark.split("+")
+    return "; ".join([BENCHMARKS[base], *(VARIANTS[variant] for variant in variants)])
+
 
 MODELS = {
     "small": "two convolutions and one fully connected layer, for patterns of 4×4 and more",

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
     data = commands.add_parser("data", help="get a benchmark's data, so that runs find it in place")
     data.add_argument("action", choices=["get"])
-    data.add_argument("name", help="a benchmark's name")
+    data.add_argument("name", help="a benchmark's name; core50 for the files of all of CORe50's benchmarks")
 
     weights = commands.add_parser(
         "weights", help="import Caffe's or PyTorch's weights for a network, into a file of ours"
@@ -218,6 +218,11 @@ def command_report(arguments: argparse.Namespace) -> None:
 
 def command_data(arguments: argparse.Namespace) -> None:
     """Get a benchmark's data, and what its network is pre-trained with."""
+    if arguments.name == "core50":
+        from everlearn.data.core50_fetch import fetch
+
+        say(fetch())
+        return
     from everlearn.benchmarks import prepare
 
     stream, test, _ = prepare(arguments.name, strategy="naive")

@@ -20,11 +20,13 @@ class Stream:
     """B_1, B_2, … as places in a source's training patterns, and the fixed test set.
 
     A stream is read by number, so that it can go on later: a longer one with the same beginning is its continuation.
+    about: where its order is from, if that is worth saying.
     """
 
     name: str
     source: Source
     indices: tuple[Indices, ...]
+    about: str = ""
 
     def __len__(self) -> int:
         return len(self.indices)

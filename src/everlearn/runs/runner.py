@@ -168,7 +168,7 @@ class Runner:
             "versions": {**versions, "python": platform.python_version()},
             "machine": {"cores": torch.get_num_threads(), "system": platform.system(), "cpu": platform.machine()},
             "synthetic": self.stream.source.synthetic,
-            "about": catalogue.BENCHMARKS[self.config.benchmark],
+            "about": "; ".join(filter(None, [catalogue.about(self.config.benchmark), self.stream.about])),
             "class_names": list(self.stream.source.classes),
         }
 

@@ -1,0 +1,248 @@
+"""Arrays larger than memory: made chunk by chunk into one file, once, and from then on mapped from it.
+
+While it is made the array is called `NAME.npy.part`; it gets its name `NAME.npy` only when it is whole. Beside it lies
+`NAME.npy.sums`, a line of JSON for each finished chunk with its CRC-32. A chunk is written and synced before its line
+is, so a process may be killed at any moment: the next one checks the finished chunks and makes only the others.
+"""
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from everlearn.data.folder import locked, made, unwritable
+from everlearn.data.source import Array
+from everlearn.errors import DataError, sentence
+from everlearn.files import sync_folder, write_atomically
+
+CHUNK = 1 << 24
+"""About so many bytes are made, synced and summed at a time."""
+
+SAMPLE = 4
+"""So many chunks are checked whenever the file is opened and looks untouched."""
+
+Shape = tuple[int, ...]
+Rows = Callable[[int, int], Array]
+
+
+def mapped(path: Path, shape: Shape, rows: Rows, *, unit: str = "row", whole: bool = False) -> Array:
+    """The uint8 array of this shape in the .npy file at path, mapped into memory; made first where there is none.
+
+    rows(start, stop) makes rows; unit: what the progress bar calls one. When a file is opened, its length is checked;
+    then all its chunks, if its time is another than when they were last all checked, or if `whole` asks for it; else a
+    random few of them. Nothing is read but what is checked. The map is private: who writes into it changes no file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     x = mapped(Path(folder, "x.npy"), (3, 2), lambda start, stop: np.full((stop - start, 2), 7, np.uint8))
+    ...     type(x).__name__, x[1:].tolist()
+    ('memmap', [[7, 7], [7, 7]])
+    """
+    file = _File(path, shape)
+    if not path.exists():
+        made(path.parent)
+        with locked(path.with_name(f"{path.name}.lock")):
+            if not path.exists():
+                _make(file, rows, unit)
+    return _opened(file, whole)
+
+
+@dataclass(frozen=True)
+class _File:
+    """Where an array lies, and how it is cut into chunks."""
+
+    path: Path
+    shape: Shape
+
+    @property
+    def part(self) -> Path:
+        """Its name until it is whole."""
+        return self.path.with_name(f"{self.path.name}.part")
+
+    @property
+    def sums(self) -> Path:
+        """A line for each finished chunk."""
+        return self.path.with_name(f"{self.path.name}.sums")
+
+    @property
+    def header(self) -> bytes:
+        """The beginning of a .npy file."""
+        out = BytesIO()
+        np.lib.format.write_array_header_2_0(out, {"descr": "|u1", "fortran_order": False, "shape": self.shape})
+        return out.getvalue()
+
+    @property
+    def row(self) -> int:
+        """The bytes of a row."""
+        return int(np.prod(self.shape[1:]))
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole file."""
+        return len(self.header) + self.shape[0] * self.row
+
+    @property
+    def chunks(self) -> list[tuple[int, int]]:
+        """The first row of each chunk, and the row after its last."""
+        n, step = self.shape[0], max(1, CHUNK // self.row)
+        return [(start, min(start + step, n)) for start in range(0, n, step)]
+
+    @property
+    def first_line(self) -> dict[str, Any]:
+        """What the sums belong to."""
+        return {"shape": list(self.shape), "chunks": len(self.chunks)}
+
+    def sum_of(self, path: Path, k: int) -> int:
+        """The CRC-32 of chunk k as it is on disk."""
+        start, stop = self.chunks[k]
+        with open(path, "rb") as content:
+            content.seek(len(self.header) + start * self.row)
+            return zlib.crc32(content.read((stop - start) * self.row))
+
+
+# --- making ------------------------------------------------------------------------------------------
+
+
+def _make(file: _File, rows: Rows, unit: str) -> None:
+    """Make the chunks that are not there yet, and give the file its name."""
+    try:
+        done = _begin(file)
+        missing = [k for k in range(len(file.chunks)) if k not in done]
+        _check_room(file, missing)
+        _fill(file, rows, missing, unit)
+        os.replace(file.part, file.path)
+        sync_folder(file.path.parent)
+        _append(file, {"checked": _stamp(file.path)})
+    except OSError as error:
+        raise unwritable(file.part, error) from error
+
+
+def _begin(file: _File) -> dict[int, int]:
+    """The sums of the chunks that are really there; whatever else an earlier process left is dropped."""
+    done: dict[int, int] = {}
+    if file.part.exists() and (lines := _lines(file)) and lines[0] == file.first_line:
+        done = {k: crc for k, crc in _finished(lines).items() if file.sum_of(file.part, k) == crc}
+    else:
+        file.part.write_bytes(file.header)
+    lines = [file.first_line, *({"chunk": k, "crc32": crc} for k, crc in done.items())]
+    write_atomically(file.sums, b"".join(map(_line, lines)))
+    return done
+
+
+def _check_room(file: _File, missing: list[int]) -> None:
+    """Say at once that the disk is too small, rather than after an hour."""
+    need = sum((stop - start) * file.row for start, stop in (file.chunks[k] for k in missing))
+    free = shutil.disk_usage(file.part.parent).free
+    if need > free:
+        raise unwritable(file.part, ValueError(f"{need:,} bytes to write, {free:,} free"))
+
+
+def _fill(file: _File, rows: Rows, missing: Iterable[int], unit: str) -> None:
+    """Write and sync each chunk, then its line; so a line is there only if its chunk is."""
+    left = {k: file.chunks[k] for k in missing}
+    n, count = file.shape[0], sum(stop - start for start, stop in left.values())
+    with (
+        open(file.part, "r+b") as part,
+        tqdm(total=n, initial=n - count, unit=unit, desc=file.path.stem, disable=None) as bar,
+    ):
+        for k, (start, stop) in left.items():
+            data = np.ascontiguousarray(rows(start, stop), dtype=np.uint8).reshape(stop - start, *file.shape[1:])
+            part.seek(len(file.header) + start * file.row)
+            part.write(data.data)
+            part.flush()
+            os.fsync(part.fileno())
+            _append(file, {"chunk": k, "crc32": zlib.crc32(data.data)})
+            bar.update(stop - start)
+
+
+# --- opening -----------------------------------------------------------------------------------------
+
+
+def _opened(file: _File, whole: bool) -> Array:
+    """Map the file, if what is checked of it is as it was made."""
+    _check(file, whole)
+    try:
+        return np.memmap(file.path, np.uint8, mode="c", offset=len(file.header), shape=file.shape)
+    except OSError as error:
+        raise DataError(
+            sentence(
+                "This file cannot be mapped into memory",
+                expected=f"{file.size:,} bytes of address space",
+                got=f"{file.path} ({error})",
+                do="Allow processes more virtual memory (ulimit -v, vm.overcommit_memory).",
+            )
+        ) from error
+
+
+def _check(file: _File, whole: bool) -> None:
+    """Check the length and all chunks, or a few of them where nobody has touched the file since all were checked."""
+    lines, stamp = _lines(file), _stamp(file.path)
+    sums = _finished(lines)
+    if stamp[0] != file.size or lines[:1] != [file.first_line] or len(sums) != len(file.chunks):
+        raise _damaged(file, f"{stamp[0]:,} bytes, and sums of {len(sums)} chunks")
+    untouched = [line["checked"] for line in lines if "checked" in line][-1:] == [stamp]
+    few = np.random.default_rng().permutation(len(sums))[:SAMPLE].tolist()
+    for k in few if untouched and not whole else sorted(sums):
+        if file.sum_of(file.path, k) != sums[k]:
+            start, stop = file.chunks[k]
+            raise _damaged(file, f"rows {start} to {stop - 1} with other bytes than were written")
+    if not untouched:
+        with suppress(OSError):  # where nothing can be written, all is checked again next time
+            _append(file, {"checked": stamp})
+
+
+def _stamp(path: Path) -> list[int]:
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def _damaged(file: _File, got: str) -> DataError:
+    return DataError(
+        sentence(
+            f"{file.path} is damaged",
+            expected=f"{file.size:,} bytes with the sums of {file.sums.name}",
+            got=got,
+            do="Delete it, and it is made again from the images.",
+        )
+    )
+
+
+# --- sums --------------------------------------------------------------------------------------------
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _append(file: _File, value: dict[str, Any]) -> None:
+    with open(file.sums, "ab", buffering=0) as sums:
+        sums.write(_line(value))
+        os.fsync(sums.fileno())
+
+
+def _lines(file: _File) -> list[dict[str, Any]]:
+    """All whole lines of the sums; what follows one that was cut short is not there."""
+    values: list[dict[str, Any]] = []
+    content = file.sums.read_bytes() if file.sums.exists() else b""
+    for line in content.splitlines(keepends=True):
+        try:
+            value = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            break
+        values.append(value)
+    return values
+
+
+def _finished(lines: list[dict[str, Any]]) -> dict[int, int]:
+    return {line["chunk"]: line["crc32"] for line in lines if "chunk" in line}

@@ -1,0 +1,646 @@
+"""CORe50: its frames, its protocols, and a cache that survives anything, against official paths and real images."""
+
+import errno
+import gzip
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from everlearn.batch import check_patterns
+from everlearn.benchmarks import BENCHMARKS, benchmark_of, prepare
+from everlearn.cli import main
+from everlearn.data import Core50, Patterns, Source, core50, core50_fetch, core50_frames, core50_lists, mapped
+from everlearn.data.core50_frames import arranged, name, number, object_of, official, parse, session_of
+from everlearn.data.core50_lists import PROTOCOLS, batches
+from everlearn.data.source import Array
+from everlearn.errors import ConfigError, DataError
+from everlearn.runs import Config, run
+
+module = sys.modules["everlearn.data.core50"]
+SHARED = Path(__file__).parents[2] / "shared" / "data" / "core50"
+real_images = pytest.mark.skipif(not (SHARED / "images").is_dir(), reason="needs ../shared/data/core50/images")
+real_paths = pytest.mark.skipif(
+    not (SHARED / "paths.txt.gz").is_file(), reason="needs ../shared/data/core50/paths.txt.gz"
+)
+real_runs = pytest.mark.skipif(not (SHARED / "runs.json").is_file(), reason="needs ../shared/data/core50/runs.json")
+RUNS = range(1, 11)
+TRAINING = (1, 2, 4, 5, 6, 8, 9, 11)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `core50` in a data folder of its own."""
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
+    (tmp_path / "core50").mkdir()
+    return tmp_path / "core50"
+
+
+@pytest.fixture(scope="module")
+def everything() -> Core50:
+    """All of CORe50 but the pixels."""
+    train, test = arranged(official())
+    parts = [Patterns(np.zeros((len(k), 1, 1, 1), np.uint8), object_of(k), session_of(k)) for k in (train, test)]
+    return Core50("core50", parts[0], parts[1], module.OBJECT_NAMES, frames=train)
+
+
+def write(images: Path, frames: Iterator[int] | list[int], size: int = 32) -> None:
+    """One-coloured images that tell their frame: red the session, green the object, blue the frame."""
+    for k in frames:
+        path = images / name(k)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        colour = (int(session_of(k)), int(object_of(k)), k % 300 % 256)
+        Image.new("RGB", (size, size), colour).save(path, compress_level=1)
+
+
+def every(frames: int = 2) -> list[int]:
+    return [number(s, o, f) for s in range(1, 12) for o in range(50) for f in range(frames)]
+
+
+@pytest.fixture(scope="module")
+def toy_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two frames of every video, 32×32."""
+    images = tmp_path_factory.mktemp("toy") / "core50_32x32"
+    write(images, every())
+    return images
+
+
+@pytest.fixture
+def toy(folder: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A CORe50 whose videos have two frames, in the data folder."""
+    (folder / "core50_32x32").symlink_to(toy_images)
+    for place in (module, core50_frames):
+        monkeypatch.setattr(place, "official", lambda: np.array(every()))
+    return folder
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many images have been decoded, one entry each."""
+    count: list[int] = []
+    real = core50_frames.decode
+
+    def counted(content: bytes, size: int) -> Array:
+        count.append(1)
+        return real(content, size)
+
+    monkeypatch.setattr(module, "decode", counted)
+    return count
+
+
+def message(call: Callable[[], object], *words: str) -> str:
+    with pytest.raises(DataError) as error:
+        call()
+    for word in words:
+        assert word in str(error.value)
+    return str(error.value)
+
+
+# --- frames ------------------------------------------------------------------------------------------
+
+
+@real_paths
+def test_the_frames_are_the_official_ones() -> None:
+    with gzip.open(SHARED / "paths.txt.gz", "rt") as file:
+        paths = file.read().split()
+    assert sorted(name(int(k)) for k in official()) == paths
+    assert sorted(k for k in map(parse, paths) if k is not None) == sorted(official().tolist())
+    train, test = arranged(official())
+    assert (len(train), len(test)) == (119_894, 44_972)
+    assert set(session_of(train).tolist()) == set(TRAINING)
+    assert set(session_of(test).tolist()) == {3, 7, 10}
+
+
+def test_every_twentieth_test_frame_is_the_official_subset() -> None:
+    """The official test_filelist_reduced.txt has 60,617 bytes; these are its first lines, its turns and its last."""
+    _, test = arranged(official())
+    chosen = [name(int(k)) for k in test[::20]]
+    assert len(chosen) == 2249
+    assert sum(len(f"{path} {object_of(parse(path))}\r\n") for path in chosen) == 60_617
+    assert chosen[:2] == ["s3/o1/C_03_01_001.png", "s3/o1/C_03_01_021.png"]
+    assert chosen[15] == "s3/o10/C_03_10_001.png"
+    for path in (
+        "s3/o16/C_03_16_003.png",
+        "s3/o2/C_03_02_003.png",
+        "s3/o38/C_03_38_007.png",
+        "s10/o50/C_10_50_008.png",
+    ):
+        assert path in chosen
+    assert chosen[-1] == "s10/o9/C_10_09_288.png"
+
+
+def test_names_that_are_not_frames() -> None:
+    for path in (
+        "s12/o1/C_12_01_000.png",
+        "s1/o51/C_01_51_000.png",
+        "s1/o1/C_01_01_300.png",
+        "s1/o1/._C_01_01_000.png",
+    ):
+        assert parse(path) is None
+    assert parse("a/b/s1/o1/C_01_01_000.png") == number(1, 0, 0)
+
+
+# --- protocols ---------------------------------------------------------------------------------------
+
+
+def recipe() -> dict[str, list[list[tuple[int, ...]]]]:
+    """The published recipe, run by run: legacy generator, seed 1, each run's order shuffled from the one before.
+
+    NC and NI give the objects or sessions of each batch, NIC the session and then its objects.
+    """
+    generator = np.random.RandomState
+    first = [5 * k for k in range(10)]
+    groups = [first] + [[5 * k + (b + 1) // 2 for k in (range(5) if b % 2 else range(5, 10))] for b in range(1, 9)]
+    static = generator(0)
+    later = [o for o in range(50) if o % 5]
+    static.shuffle(later)
+    fives = [sorted(later[k : k + 5]) for k in range(0, 40, 5)]
+    units = [(s, *five) for s in TRAINING for five in fives]
+    units += [(s, *half) for s in TRAINING[1:] for half in (first[:5], first[5:])]
+    static.shuffle(units)
+    contents: dict[str, list[tuple[int, ...]]] = {
+        "ni": [(s,) for s in TRAINING],
+        "nc": [tuple(g) for g in groups],
+        "nic": [(1, *first), *units],
+    }
+    runs: dict[str, list[list[tuple[int, ...]]]] = {}
+    for protocol, batch in contents.items():
+        rng, order = generator(1), list(range(len(batch)))
+        runs[protocol] = []
+        for _ in RUNS:
+            fixed, moving = ([], order) if protocol == "ni" else (order[:1], order[1:])
+            rng.shuffle(moving)
+            order = [*fixed, *moving]
+            runs[protocol].append([batch[k] for k in order])
+    return runs
+
+
+@pytest.mark.parametrize("protocol", ["nc", "ni", "nic", "25x2"])
+def test_the_protocols_hold_every_training_image_once(protocol: str, everything: Core50, folder: Path) -> None:
+    count = {"nc": 9, "ni": 8, "nic": 79, "25x2": 25}[protocol]
+    sessions, objects, orders = everything.train.session, everything.objects, set()
+    wanted = recipe()
+    for r in RUNS:
+        places, about = batches(everything, protocol, r)
+        assert "rebuilt" in about
+        assert len(places) == count
+        assert np.array_equal(np.sort(np.concatenate(places)), np.arange(119_894))
+        got = [(np.unique(sessions[p]).tolist(), np.unique(objects[p]).tolist()) for p in places]
+        orders.add(repr(got))
+        if protocol == "nc":
+            assert got[0] == (list(TRAINING), [5 * k for k in range(10)])  # B_1 is the same in every run
+            assert [tuple(o) for _, o in got] == wanted["nc"][r - 1]
+        elif protocol == "ni":
+            assert [tuple(s) for s, _ in got] == wanted["ni"][r - 1]
+            assert all(o == list(range(50)) for _, o in got)
+        elif protocol == "nic":
+            assert got[0] == ([1], [5 * k for k in range(10)])
+            assert [(s[0], *o) for s, o in got] == wanted["nic"][r - 1]
+        else:
+            arrival = [o for group in wanted["nc"][r - 1] for o in group]
+            assert [sorted(arrival[k : k + 2]) for k in range(0, 50, 2)] == [o for _, o in got]
+    assert len(orders) == 10
+
+
+@real_runs
+def test_the_shipped_orders_are_those_of_the_recipe(everything: Core50, folder: Path) -> None:
+    runs = json.loads((SHARED / "runs.json").read_text())
+    ours = recipe()
+    for r in range(10):
+        assert [s[0] - 1 for s in ours["ni"][r]] == runs["NI_session_order_per_run"][r]
+        assert [list(o) for o in ours["nc"][r]] == runs["NC_per_run"][r]["objects_per_batch"]
+        units = [(unit["session"] + 1, *sorted(unit["objects"])) for unit in runs["NIC_per_run"][r]]
+        assert [tuple(map(int, unit)) for unit in ours["nic"][r]] == units
+
+
+def test_there_are_ten_runs(everything: Core50) -> None:
+    for r in (0, 11):
+        message(partial(batches, everything, "nc", r), "run 1 to 10", f"run {r} of nc")
+
+
+# --- file lists and pickles --------------------------------------------------------------------------
+
+
+def listed(source: Core50, places: tuple[Array, ...], folder: Path) -> None:
+    """Write batches as official file lists, with labels in order of arrival for NC and by object for the others."""
+    folder.mkdir(parents=True)
+    arrival = {} if folder.parent.name == "NC_inc" else {obj: obj for obj in range(50)}
+    for k, part in enumerate(places):
+        frames = source.frames[part][::-1].tolist()
+        lines = [f"{name(f)} {arrival.setdefault(int(object_of(f)), len(arrival))}" for f in frames]
+        (folder / f"train_batch_{k:02d}_filelist.txt").write_text("\r\n".join(lines) + "\r\n")
+
+
+def backwards(source: Core50, protocol: str, r: int) -> tuple[Array, ...]:
+    """Another order than the rebuilt one, so that one sees which was taken."""
+    return tuple(reversed(batches(source, protocol, r).places))
+
+
+def same(a: tuple[Array, ...], b: tuple[Array, ...]) -> bool:
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_file_lists_come_before_the_rebuilt_orders(archive: bool, toy: Path, tmp_path: Path) -> None:
+    source = core50(32)
+    wanted = backwards(source, "nc", 3)
+    assert not same(wanted, batches(source, "nc", 3).places)
+    lists = tmp_path / "made" / "batches_filelists" / "NC_inc" / "run2"
+    listed(source, wanted, lists)
+    if archive:
+        shutil.make_archive(str(toy / "batches_filelists"), "zip", tmp_path / "made")
+    else:
+        shutil.copytree(tmp_path / "made", toy, dirs_exist_ok=True)
+    got = batches(source, "nc", 3)
+    assert same(got.places, wanted)
+    assert got.about == "orders from the official file lists"
+    assert "rebuilt" in batches(source, "nc", 4).about
+    assert same(
+        batches(source, "25x2", 3).places[-1:],
+        (np.flatnonzero(np.isin(source.objects, [40, 45])),),  # the last two of NC's B_1, which now arrives last
+    )
+
+
+def test_nicv2_needs_its_file_lists(toy: Path) -> None:
+    source = core50(32)
+    message(lambda: batches(source, "nicv2-196", 1), "NIC_v2_196", "batches_filelists_NICv2.zip", "data get core50")
+    units = np.array_split(np.random.default_rng(0).permutation(len(source.frames)), 196)
+    wanted = tuple(np.sort(part) for part in units)
+    listed(source, wanted, toy / "NIC_v2_196" / "run0")
+    got = batches(source, "nicv2-196", 1)
+    assert same(got.places, wanted)
+    (toy / "NIC_v2_196" / "run0" / "train_batch_100_filelist.txt").unlink()
+    message(lambda: batches(source, "nicv2-196", 1), "195 lists, without number 100")
+
+
+def test_file_lists_that_cannot_be_meant(toy: Path) -> None:
+    source = core50(32)
+    folder = toy / "batches_filelists" / "NI_inc" / "run0"
+    listed(source, batches(source, "ni", 1).places, folder)
+    path = folder / "train_batch_02_filelist.txt"
+    good = path.read_text()
+    cases = {
+        "s2/o4/C_02_04_007.png 3\n": ("names frames that are not there", "s2/o4/C_02_04_007.png"),
+        "s3/o4/C_03_04_000.png 3\n": ("names frames of the test sessions", "s3/o4/C_03_04_000.png"),
+        "s2/o4/C_02_04_000.png 49\n": ("Line 101", "makes no sense"),
+        "../../secret.png 3\n": ("Line 101", "'../../secret.png 3'"),
+        (folder / "train_batch_01_filelist.txt").read_text().splitlines()[0] + "\n": ("more than once", "1 repeats"),
+    }
+    for line, words in cases.items():
+        path.write_text(good + line)
+        message(lambda: batches(source, "ni", 1), *words)
+        assert "more than once" in words or str(path) in message(lambda: batches(source, "ni", 1))
+    path.write_text("")
+    message(lambda: batches(source, "ni", 1), "is empty", str(path))
+    (toy / "batches_filelists.zip").write_bytes(b"PK no zip")
+    message(lambda: batches(source, "nic", 1), "This archive cannot be read", "batches_filelists.zip")
+
+
+def test_the_official_pickles(toy: Path) -> None:
+    source = core50(32)
+    train, test = arranged(every())
+    paths = [name(int(k)) for k in np.random.default_rng(0).permutation(np.concatenate([train, test]))]
+    index = {path: k for k, path in enumerate(paths)}
+    wanted = {r: backwards(source, "nic", r) for r in RUNS}
+    lup = {
+        "nic": [
+            [
+                *([index[name(int(k))] for k in source.frames[part]] for part in wanted[r]),
+                [index[name(int(k))] for k in test],
+            ]
+            for r in RUNS
+        ]
+    }
+    for file, value in (("paths.pkl", paths), ("LUP.pkl", lup)):
+        (toy / file).write_bytes(pickle.dumps(value, protocol=2))
+    for r in (1, 10):
+        got = batches(source, "nic", r)
+        assert same(got.places, wanted[r])
+        assert got.about == "orders from the official pickles"
+    assert "rebuilt" in batches(source, "nc", 1).about  # the pickle has no NC
+    lup["nic"][4].pop()
+    (toy / "LUP.pkl").write_bytes(pickle.dumps(lup, protocol=2))
+    message(lambda: batches(source, "nic", 1), "hold something else", "78 batches in run 4")
+    (toy / "LUP.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    message(lambda: batches(source, "nic", 1), "os.system")
+
+
+# --- images ------------------------------------------------------------------------------------------
+
+
+def put(folder: Path, size: int, archive: bool) -> dict[str, Array]:
+    """The real images, as they are or scaled down, as a folder or as a zip with some rubbish; gives them by name."""
+    stem, pixels = f"core50_{size}x{size}", {}
+    for path in sorted((SHARED / "images").rglob("*.png")):
+        relative = path.relative_to(SHARED / "images")
+        target = folder / stem / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with Image.open(path) as image:
+            image.resize((size, size), Image.Resampling.BOX).save(target)
+        with Image.open(target) as image:
+            pixels[relative.as_posix()] = np.array(image)
+    if archive:
+        rubbish = folder / "__MACOSX" / stem / "s1" / "o1" / "._C_01_01_000.png"
+        rubbish.parent.mkdir(parents=True)
+        rubbish.write_bytes(b"rubbish")
+        with zipfile.ZipFile(folder / f"{stem}.zip", "w") as out:
+            for path in sorted([*(folder / stem).rglob("*.png"), rubbish]):
+                out.write(path, path.relative_to(folder))
+        shutil.rmtree(folder / stem)
+    return pixels
+
+
+@real_images
+@pytest.mark.parametrize("size", [128, 32])
+@pytest.mark.parametrize("archive", [False, True])
+def test_real_images_are_decoded_once(size: int, archive: bool, folder: Path, decoded: list[int]) -> None:
+    pixels = put(folder, size, archive)
+    source = core50(size, complete=False)
+    assert len(decoded) == 90
+    assert source.shape == (3, size, size)
+    assert (len(source.train), len(source.test)) == (70, 20)  # sessions 1 to 9, ten images each; 3 and 7 are the test
+    for part, frames in zip((source.train, source.test), arranged(map(number_of, pixels)), strict=True):
+        assert isinstance(part.x, np.memmap)
+        for x, y, session, k in zip(part.x, part.y, part.session, frames, strict=True):
+            path = name(int(k))
+            assert np.array_equal(x, pixels[path].transpose(2, 0, 1))
+            assert path.startswith(f"s{session}/o{y + 1}/")
+    again = core50(size, complete=False, labels="category", test_every=7)
+    assert len(decoded) == 90
+    assert np.array_equal(again.train.x, source.train.x)
+    assert np.array_equal(again.train.y, source.train.y // 5)
+    assert again.classes[:2] == ("plug_adapter", "mobile_phone")
+    assert source.classes[5] == "mobile_phone1"
+    assert np.array_equal(again.test.x, source.test.x[::7])
+    assert np.array_equal(again.test.y, source.test.y[::7] // 5)
+
+
+def number_of(path: str) -> int:
+    k = parse(path)
+    assert k is not None
+    return k
+
+
+def test_a_whole_cache_needs_no_images(toy: Path, decoded: list[int]) -> None:
+    source = core50(32)
+    assert (len(source.train), len(source.test), len(decoded)) == (800, 300, 1100)
+    (toy / "core50_32x32").unlink()
+    again = core50(32, check=True)
+    assert len(decoded) == 1100
+    assert again.train.x[:, :, 5, 5].tolist() == [
+        [s, o, k % 300] for s, o, k in zip(again.train.session, again.train.y, again.frames, strict=True)
+    ]
+    assert sorted(path.suffix for path in (toy / "cache").iterdir()) == [".npy", ".sums"]
+    assert np.array_equal(np.load(next((toy / "cache").glob("*.npy"))), np.concatenate([source.train.x, source.test.x]))
+
+
+def test_what_is_missing_is_named(toy: Path, toy_images: Path) -> None:
+    (toy / "core50_32x32").unlink()
+    message(lambda: core50(32), "not in", "core50_32x32.zip", "everlearn data get core50", "EVERLEARN_DATA")
+    shutil.copytree(toy_images, toy / "core50_32x32")
+    shutil.rmtree(toy / "core50_32x32" / "s4")
+    shutil.rmtree(toy / "core50_32x32" / "s5" / "o17")
+    (toy / "core50_32x32" / "s7" / "o50" / "C_07_50_001.png").unlink()
+    message(lambda: core50(32), "997 of them", "without session 4, video s5/o17, s7/o50/C_07_50_001.png")
+    assert len(core50(32, complete=False).train) == 698
+    shutil.rmtree(toy / "core50_32x32")
+    (toy / "core50_32x32").mkdir()
+    message(lambda: core50(32), "0 of them", "session 1, session 2, session 3, session 4, session 5 and 6 more")
+    message(lambda: core50(32, complete=False), "0 and 0")
+    (toy / "core50_32x32").rmdir()
+    (toy / "core50_32x32.zip").write_bytes(b"PK\3\4 cut short")
+    message(lambda: core50(32), "This archive cannot be read", "core50_32x32.zip")
+    bad: list[dict[str, Any]] = [{"size": 64}, {"labels": "colour"}, {"test_every": 0}]
+    for choice in bad:
+        message(partial(core50, **choice), "no such")
+
+
+def test_bad_images_are_named_and_the_others_kept(
+    toy: Path, toy_images: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "CHUNK", 100 * 3 * 32 * 32)
+    (toy / "core50_32x32").unlink()
+    images = toy / "core50_32x32"
+    shutil.copytree(toy_images, images)
+    train, _ = arranged(every())
+    bad = [images / name(int(train[k])) for k in (350, 351, 399)]
+    whole = bad[0].read_bytes()
+    bad[0].write_bytes(whole[: len(whole) // 2])
+    Image.new("RGB", (33, 32)).save(bad[1])
+    Image.new("L", (32, 32)).save(bad[2])
+    text = message(
+        lambda: core50(32), "cannot be read", "33×32 pixels", "mode L", *(name(int(train[k])) for k in (350, 351, 399))
+    )
+    assert "more" not in text
+    assert not list((toy / "cache").glob("*.npy"))
+    write(images, [int(train[k]) for k in (350, 351, 399)])
+    before = len(decoded)
+    source = core50(32)
+    assert len(decoded) - before == 1100 - 300
+    assert source.train.x[350, :2, 0, 0].tolist() == [session_of(train[350]), object_of(train[350])]
+
+
+SLOW = """
+import time
+from everlearn.data import core50, mapped
+import sys
+module = sys.modules["everlearn.data.core50"]
+real = module.decode
+module.decode = lambda content, size: (time.sleep(0.002), real(content, size))[1]
+mapped.CHUNK = 10 * 3 * 32 * 32
+core50(32, complete=False, workers=1)
+"""
+
+
+def test_a_killed_process_leaves_what_it_has_decoded(
+    toy: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "CHUNK", 10 * 3 * 32 * 32)
+    process = subprocess.Popen([sys.executable, "-c", SLOW], stderr=subprocess.PIPE)
+    try:
+        while not (sums := list((toy / "cache").glob("*.sums"))) or len(sums[0].read_bytes().splitlines()) < 12:
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            time.sleep(0.005)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    finished = len(mapped._finished(mapped._lines(mapped._File(sums[0].with_suffix(""), (1100, 3, 32, 32)))))
+    assert 10 <= finished < 110
+    assert not list((toy / "cache").glob("*.npy"))  # nothing half-made has the name of the whole
+    part = next((toy / "cache").glob("*.part"))
+    with open(part, "r+b") as file:  # and one finished chunk is damaged meanwhile
+        file.seek(128 + 14 * 3 * 32 * 32 + 5)  # the header, and the fifteenth image
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    source = core50(32)
+    assert len(decoded) == 1100 - 10 * (finished - 1)
+    assert source.test.x[:, :, 9, 9].tolist() == [
+        [s, y, k % 2] for k, (s, y) in enumerate(zip(source.test.session, source.test.y, strict=True))
+    ]
+
+
+def test_a_flipped_byte_is_noticed(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "CHUNK", 50 * 3 * 32 * 32)
+    core50(32)
+    path = next((toy / "cache").glob("*.npy"))
+    stat = path.stat()
+    with open(path, "r+b") as file:
+        file.seek(-(500 * 3 * 32 * 32), os.SEEK_END)
+        file.write(b"\xff")
+    message(lambda: core50(32), "is damaged", "rows 600 to 649", "Delete it")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # as when a disk forgets: nobody seems to have written
+    message(lambda: core50(32, check=True), "rows 600 to 649")
+    monkeypatch.setattr(mapped, "SAMPLE", 22)
+    message(lambda: core50(32), "rows 600 to 649")
+    with open(path, "ab") as file:
+        file.truncate(1000)
+    message(lambda: core50(32), "is damaged", "1,000 bytes")
+    path.unlink()
+    assert len(core50(32).train) == 800
+
+
+def test_an_untouched_cache_is_opened_quickly(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "CHUNK", 50 * 3 * 32 * 32)
+    core50(32)
+    read: list[int] = []
+    real = mapped._File.sum_of
+
+    def counted(file: Any, path: Path, k: int) -> int:
+        read.append(k)
+        return real(file, path, k)
+
+    monkeypatch.setattr(mapped._File, "sum_of", counted)
+    core50(32)
+    assert len(read) == mapped.SAMPLE
+    os.utime(next((toy / "cache").glob("*.npy")))  # copied or restored: all is checked, once
+    core50(32)
+    assert len(read) == mapped.SAMPLE + 22
+    core50(32)
+    assert len(read) == 2 * mapped.SAMPLE + 22
+
+
+def test_a_full_disk_loses_nothing(toy: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "CHUNK", 100 * 3 * 32 * 32)
+    usage = shutil.disk_usage(toy)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
+        message(lambda: core50(32), "cannot be written to", "3,379,200 bytes to write, 10,000 free", "Make room")
+    assert not decoded
+    real, left = os.fsync, [7]
+
+    def full(handle: int) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        message(lambda: core50(32), "No space left on device", ".part", "Make room")
+    assert not list((toy / "cache").glob("*.npy"))
+    before = len(decoded)
+    assert len(core50(32).train) == 800
+    assert before - 200 <= 1100 - (len(decoded) - before) < before  # what was synced is not decoded again
+
+
+def resident() -> int:
+    """The bytes of this process that are its own in memory, without pages of files."""
+    pages = Path("/proc/self/statm").read_text().split()
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+def test_only_what_is_asked_for_comes_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array of 100 MB is made, opened, given to PyTorch and asked for a batch, within 20 MB."""
+    monkeypatch.setattr(mapped, "CHUNK", 1 << 20)
+    shape = (2048, 3, 128, 128)
+    before = resident()
+    x = mapped.mapped(tmp_path / "x.npy", shape, lambda a, b: np.full((b - a, *shape[1:]), a % 251, np.uint8))
+    assert isinstance(x, np.memmap)
+    tensor = check_patterns(x[::2])
+    assert tensor.data_ptr() == x.ctypes.data  # no copy of the test set
+    batch = x[np.array([5, 2000])]
+    assert not isinstance(batch, np.memmap)
+    assert batch.flags.writeable
+    assert resident() - before < 20e6
+    x[0] = 255  # whoever writes into it changes no file
+    assert np.load(tmp_path / "x.npy", mmap_mode="r")[0, 0, 0, 0] == 0
+
+
+# --- benchmarks --------------------------------------------------------------------------------------
+
+
+def test_the_benchmarks_of_core50() -> None:
+    names = [f"core50-{protocol}" for protocol in ("nc", "ni", "nic", "25x2", "nicv2-79", "nicv2-196", "nicv2-391")]
+    assert [n for n in BENCHMARKS if n.startswith("core50")] == names
+    assert {f"core50-{protocol}" for protocol in PROTOCOLS} < set(names)
+    chosen = benchmark_of("core50-nc")
+    assert (chosen.network, chosen.setting) == ("caffenet-128", "caffenet/core50")
+    chosen = benchmark_of("core50-nc+32px+categories")
+    assert (chosen.network, chosen.setting) == ("cifarnet", None)
+    for bad in ("core50-nc+huge", "digits+32px", "core51-nc+32px"):
+        with pytest.raises(ConfigError, match="Unknown"):
+            benchmark_of(bad)
+
+
+def test_a_run_on_core50(toy: Path, tmp_path: Path) -> None:
+    name_ = "core50-nc+32px+test20+categories"
+    knobs = {"training.first.epochs": 1, "training.minibatch": 64}
+    records = run(Config(name_, "naive", network="small", knobs=knobs, batches=2), tmp_path / "run")
+    assert [r["of"] for r in records] == [9, 9]
+    assert records[0]["classes"] == list(range(10))  # categories
+    assert sum(records[0]["patterns"]) == 15  # 300 test frames, every 20th
+    about = json.loads((tmp_path / "run" / "config.json").read_text())["about"]
+    for words in ("nine batches", "categories", "every 20th", "rebuilt from the published recipe"):
+        assert words in about
+    stream, test, _ = prepare("core50-ni+32px", strategy="naive", run=2, held_out=0.25)
+    sessions = [int(s) for places in stream.indices for s in np.unique(stream.source.train.session[places])]
+    held = set(np.unique(test.session).tolist())
+    order = [s[0] for s in recipe()["ni"][1]]
+    assert len(held) == 2
+    assert sessions == [s for s in order if s not in held]
+    assert len(stream[0].x) == 100
+    assert isinstance(stream.source.train.x, np.memmap)
+
+
+def test_getting_the_data(
+    toy: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def download(url: str, path: Path, *, md5: str) -> None:
+        asked.append((url, path.name, md5))
+        if path.name.startswith("core50"):
+            write(path.with_suffix(""), every(1), size=128)
+
+    monkeypatch.setattr(core50_fetch, "download", download)
+    monkeypatch.setattr(module, "official", lambda: np.array(every(1)))
+    assert main(["data", "get", "core50"]) == 0
+    assert capsys.readouterr().out.startswith("core50: 400 training and 150 test patterns")
+    assert [n for _, n, _ in asked] == ["batches_filelists.zip", "batches_filelists_NICv2.zip", "core50_128x128.zip"]
+    assert all(len(md5) == 32 and url.startswith("http") for url, _, md5 in asked)
+    shutil.rmtree(toy / "core50_128x128")
+    asked.clear()
+    assert main(["data", "get", "core50"]) == 0
+    assert [n for _, n, _ in asked] == ["batches_filelists.zip", "batches_filelists_NICv2.zip"]  # the cache is enough
+
+
+def test_a_partial_source_is_told_what_it_lacks(folder: Path) -> None:
+    write(folder / "core50_32x32", [number(s, o, 0) for s in (1, 3) for o in range(50)])
+    source: Source = core50(32, complete=False)
+    assert isinstance(source, Core50)
+    message(lambda: core50_lists.batches(source, "ni", 1), "lack patterns", "B_1 of ni")
