@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from everlearn.catalogue import FIGURES
 from everlearn.errors import ConfigError, EverlearnError, sentence
 
 INTERRUPTED = 130
@@ -16,8 +17,8 @@ def parser() -> argparse.ArgumentParser:
     """Every command and its options."""
     top = argparse.ArgumentParser(prog="everlearn", description="Learn a stream of batches without forgetting.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list strategies, benchmarks or models")
-    listing.add_argument("what", choices=["strategies", "benchmarks", "models"])
+    listing = commands.add_parser("list", help="list strategies, benchmarks, models or figures")
+    listing.add_argument("what", choices=["strategies", "benchmarks", "models", "figures"])
     listing.add_argument("--json", action="store_true", help="print JSON")
 
     one = commands.add_parser("run", help="learn one stream into a folder; the same command again goes on with it")
@@ -37,6 +38,14 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("folder", type=Path)
     report.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in the folder")
     report.add_argument("--json", action="store_true", help="print the table as JSON")
+
+    figures = commands.add_parser("figures", help="draw all runs below a folder, as PNG and SVG")
+    figures.add_argument("folder", type=Path, metavar="RUNS")
+    figures.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the figures")
+    figures.add_argument("--only", nargs="+", metavar="NAME", help=f"some of: {', '.join(FIGURES)}")
+    figures.add_argument(
+        "--by", choices=["strategy", "folder"], default="strategy", help="folder: each folder in RUNS is a variant"
+    )
 
     data = commands.add_parser("data", help="get a benchmark's data, so that runs find it in place")
     data.add_argument("action", choices=["get"])
@@ -115,7 +124,7 @@ def command_list(arguments: argparse.Namespace) -> None:
     """Print names with a sentence each."""
     from everlearn.catalogue import BENCHMARKS, MODELS, STRATEGIES
 
-    table = {"strategies": STRATEGIES, "benchmarks": BENCHMARKS, "models": MODELS}[arguments.what]
+    table = {"strategies": STRATEGIES, "benchmarks": BENCHMARKS, "models": MODELS, "figures": FIGURES}[arguments.what]
     if arguments.json:
         say(json.dumps(table, ensure_ascii=False, indent=1))
     else:
@@ -164,6 +173,17 @@ def command_report(arguments: argparse.Namespace) -> None:
     say(f"The page: {page}", file=sys.stderr)
 
 
+def command_figures(arguments: argparse.Namespace) -> None:
+    """Draw the figures."""
+    from everlearn import figures
+
+    album = figures.draw(arguments.folder, arguments.out, arguments.only, arguments.by)
+    for name, why in album.left_out.items():
+        say(f"Left out: {name}. {why}", file=sys.stderr)
+    for path in album.paths:
+        say(str(path))
+
+
 def command_data(arguments: argparse.Namespace) -> None:
     """Get a benchmark's data, and what its network is pre-trained with."""
     from everlearn.benchmarks import prepare
@@ -183,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     commands = {"list": command_list, "run": command_run, "compare": command_compare, "report": command_report}
     try:
-        {**commands, "data": command_data}[arguments.command](arguments)
+        {**commands, "figures": command_figures, "data": command_data}[arguments.command](arguments)
     except EverlearnError as error:
         say(f"everlearn: {error}", file=sys.stderr)
         return 1
