@@ -70,3 +70,17 @@ MODELS = {
     "cifarnet": "Zenke et al.'s four convolutions and two fully connected layers for 32×32, 1,297,028 weights",
 }
 """Every network that goes by a name."""
+
+FIGURES = {
+    "accuracy_curves": "accuracy after each batch, on the classes seen so far and on the fixed test set",
+    "bars": "final accuracy with deviations",
+    "confusion_strip": "confusion matrices, batch after batch",
+    "importance_histograms": "the distribution of F̂ after each batch",
+    "mt_vs_sit": "accuracy on each batch's classes with the task told and not told",
+    "stability_plasticity": "accuracy on old and on new classes after each batch",
+    "strength": "λ, and η·λ·max F̂ where it is recorded, along the stream",
+    "weight_change_3d": "mean |Δθ| by layer and batch as 3D histograms",
+    "weight_change_heat": "mean |Δθ| by layer and batch in colours",
+    "table": "final accuracies in both conventions beside the paper's, as Markdown",
+}
+"""Every figure that `everlearn figures` draws, and the table."""

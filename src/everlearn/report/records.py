@@ -34,6 +34,7 @@ class Record:
     accuracy_mt: tuple[float, ...] = ()
     confusion_mt: Matrix | None = None
     lam: float | None = None
+    eta: float | None = None
     importance: f.Json | None = None
     change: dict[str, float] = field(default_factory=dict)
     seconds_train: float | None = None
@@ -236,6 +237,7 @@ def _record(data: f.Json, where: str) -> Record:
         accuracy_mt=read.may("accuracy_mt", f.shares, ()),
         confusion_mt=read.may("confusion_mt", f.matrix, None),
         lam=read.may("lam", f.number, None),
+        eta=read.may("eta", f.number, None),
         importance=read.may("importance", f.mapping, None),
         change=read.may("change", f.numbers_by_name, {}),
         storage=read.may("storage", f.bytes_by_name, {}),

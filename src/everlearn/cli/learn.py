@@ -1,0 +1,95 @@
+"""Commands that learn."""
+
+import argparse
+import json
+from pathlib import Path
+
+from everlearn.cli.options import Commands, config_of, say, tell, what_to_run
+
+
+def add(commands: Commands) -> None:
+    """These commands and their options."""
+    one = commands.add_parser("run", help="learn one stream into a folder; the same command again goes on with it")
+    what_to_run(one)
+    one.add_argument("--strategy", required=True)
+    one.add_argument("--run", type=int, default=1, metavar="N", help="the order of the classes, from 1")
+    one.add_argument("--out", type=Path, required=True, metavar="DIR", help="the run's folder")
+    one.set_defaults(do=command_run)
+
+    many = commands.add_parser("compare", help="several strategies on several runs, and the page")
+    what_to_run(many)
+    many.add_argument("--strategies", required=True, help="names, with commas between them")
+    many.add_argument("--runs", type=int, default=1, metavar="R", help="runs 1 to R")
+    many.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    many.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs' folders")
+    many.set_defaults(do=command_compare)
+
+    tune = commands.add_parser(
+        "tune", help="search hyperparameters on run 1, freeze them, and run the others with them"
+    )
+    what_to_run(tune, held_out=0.2)
+    tune.add_argument("--strategies", required=True, help="names, with commas between them")
+    tune.add_argument("--trials", type=int, default=20, metavar="N", help="for every strategy (default 20)")
+    tune.add_argument("--seeds", type=int, default=1, metavar="S", help="a trial's score is the mean over S seeds")
+    tune.add_argument("--etas", type=float, nargs=2, default=[1e-4, 1e-1], metavar=("LOW", "HIGH"), help="range of η")
+    tune.add_argument("--runs", type=int, default=0, metavar="R", help="then runs 1 to R with what was found")
+    tune.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the search and of the runs")
+    tune.set_defaults(do=command_tune)
+
+
+def command_run(arguments: argparse.Namespace) -> None:
+    """Learn one stream."""
+    config = config_of(arguments, arguments.strategy, arguments.run)
+    from everlearn.runs.progress import Bar
+    from everlearn.runs.runner import run
+
+    with Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
+        records = run(config, arguments.out, checkpoint_every=arguments.checkpoint_every, on_progress=bar)
+    for record in records:
+        if arguments.json:
+            say(json.dumps(record))
+        else:
+            say(
+                f"B_{record['i']:<3} accuracy {100 * record['accuracy']:5.1f} %   on classes seen "
+                f"{100 * record['accuracy_seen']:5.1f} %   {record['seconds_train']:.1f} s"
+            )
+
+
+def command_compare(arguments: argparse.Namespace) -> None:
+    """Learn several strategies on several runs, print the table and write the page."""
+    names = [name.strip() for name in arguments.strategies.split(",")]
+    configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
+    from everlearn import report
+    from everlearn.runs.engine import run_all
+
+    run_all(configs, arguments.out, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every)
+    page = report.write(arguments.out)
+    say(json.dumps(report.summary(arguments.out)) if arguments.json else report.table(arguments.out))
+    tell(f"The page: {page}")
+
+
+def command_tune(arguments: argparse.Namespace) -> None:
+    """Search for several strategies, write what was found, and run with it."""
+    from everlearn.tuning import Search, search_all, write_settings
+
+    names = [name.strip() for name in arguments.strategies.split(",")]
+    options = {"trials": arguments.trials, "seeds": arguments.seeds, "etas": tuple(arguments.etas)}
+    searches = [
+        Search(config_of(arguments, name, run=1), checkpoint_every=arguments.checkpoint_every, **options)
+        for name in names
+    ]
+    found = search_all(searches, arguments.out / "search", jobs=arguments.jobs)
+    path = arguments.out / "settings.json"
+    write_settings(path, searches[0], found)
+    if arguments.json:
+        say(json.dumps(found))
+    else:
+        for name, result in found.items():
+            score, knobs = 100 * result["score"], result["knobs"]
+            say(f"{name:<12} {score:5.1f} % on held-out data, trial {result['trial']}: {knobs}")
+    tell(f"The settings: {path}")
+    if arguments.runs:
+        arguments.settings, arguments.held_out, arguments.batches = path, 0.0, None
+        arguments.out = arguments.out / "runs"
+        command_compare(arguments)

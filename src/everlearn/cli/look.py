@@ -1,0 +1,64 @@
+"""Commands that show what there is, and what was learnt."""
+
+import argparse
+import json
+from pathlib import Path
+
+from everlearn.catalogue import FIGURES
+from everlearn.cli.options import Commands, say, tell
+
+
+def add(commands: Commands) -> None:
+    """These commands and their options."""
+    listing = commands.add_parser("list", help="list strategies, benchmarks, models or figures")
+    listing.add_argument("what", choices=["strategies", "benchmarks", "models", "figures"])
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(do=command_list)
+
+    report = commands.add_parser("report", help="write the page of all runs below a folder")
+    report.add_argument("folder", type=Path)
+    report.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in the folder")
+    report.add_argument("--json", action="store_true", help="print the table as JSON")
+    report.set_defaults(do=command_report)
+
+    figures = commands.add_parser("figures", help="draw all runs below a folder, as PNG and SVG")
+    figures.add_argument("folder", type=Path, metavar="RUNS")
+    figures.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the figures")
+    figures.add_argument("--only", nargs="+", metavar="NAME", help=f"some of: {', '.join(FIGURES)}")
+    figures.add_argument(
+        "--by", choices=["strategy", "folder"], default="strategy", help="folder: each folder in RUNS is a variant"
+    )
+    figures.set_defaults(do=command_figures)
+
+
+def command_list(arguments: argparse.Namespace) -> None:
+    """Print names with a sentence each."""
+    from everlearn.catalogue import BENCHMARKS, MODELS, STRATEGIES
+
+    table = {"strategies": STRATEGIES, "benchmarks": BENCHMARKS, "models": MODELS, "figures": FIGURES}[arguments.what]
+    if arguments.json:
+        say(json.dumps(table, ensure_ascii=False, indent=1))
+    else:
+        width = max(map(len, table))
+        for name, about in table.items():
+            say(f"{name:<{width}}  {about}")
+
+
+def command_report(arguments: argparse.Namespace) -> None:
+    """Write the page."""
+    from everlearn import report
+
+    page = report.write(arguments.folder, arguments.out)
+    say(json.dumps(report.summary(arguments.folder)) if arguments.json else report.table(arguments.folder))
+    tell(f"The page: {page}")
+
+
+def command_figures(arguments: argparse.Namespace) -> None:
+    """Draw the figures."""
+    from everlearn import figures
+
+    album = figures.draw(arguments.folder, arguments.out, arguments.only, arguments.by)
+    for name, why in album.left_out.items():
+        tell(f"Left out: {name}. {why}")
+    for path in album.paths:
+        say(str(path))

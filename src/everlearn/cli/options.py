@@ -1,0 +1,94 @@
+"""Options that several commands share, and what they mean."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from everlearn.errors import ConfigError, sentence
+
+Commands = Any
+"""What argparse's add_subparsers gives."""
+
+
+def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None:
+    """The options that settle a run."""
+    command.add_argument("--benchmark", required=True)
+    command.add_argument("--setting", help="whose hyperparameters; default: the benchmark's own")
+    command.add_argument("--network", help="default: the benchmark's")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KNOB=VALUE",
+        dest="knobs",
+        help="e.g. si.lam=4e5; may be repeated",
+    )
+    command.add_argument("--config", type=Path, metavar="FILE", help="TOML, YAML or JSON; --set comes after it")
+    command.add_argument("--settings", type=Path, metavar="FILE", help="what `tune` found; --config comes after it")
+    command.add_argument("--seed", type=int, help="default: the run's number")
+    command.add_argument("--threads", type=int, default=1, metavar="T")
+    command.add_argument("--batches", type=int, metavar="N", help="learn the first N batches; may be raised later")
+    command.add_argument(
+        "--held-out", type=float, default=held_out, metavar="SHARE", help="test on held-out training data"
+    )
+    command.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
+    command.add_argument("--json", action="store_true", help="print records or the table as JSON")
+
+
+def knob_value(text: str) -> Any:
+    """A knob's value from the command line: JSON where it is JSON, else a word.
+
+    >>> knob_value("4e5"), knob_value("gradient"), knob_value("[[0.5, 0.9], [0.45, 0.85]]"), knob_value("None")
+    (400000.0, 'gradient', [[0.5, 0.9], [0.45, 0.85]], None)
+    """
+    words = {"None": None, "True": True, "False": False}
+    if text in words:
+        return words[text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def knobs_of(arguments: argparse.Namespace, strategy: str) -> dict[str, Any]:
+    """The knobs of --settings, --config and --set together."""
+    from everlearn.runs.config import from_file, read_settings
+
+    knobs: dict[str, Any] = read_settings(arguments.settings, strategy) if arguments.settings else {}
+    knobs |= from_file(arguments.config)["knobs"] if arguments.config else {}
+    for text in arguments.knobs:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(sentence("A bad --set", expected="KNOB=VALUE", got=text, do="E.g. --set si.lam=4e5."))
+        knobs[name] = knob_value(value)
+    return knobs
+
+
+def config_of(arguments: argparse.Namespace, strategy: str, run: int) -> Any:
+    """The config of one run."""
+    from everlearn.runs.config import Config
+
+    return Config(
+        benchmark=arguments.benchmark,
+        strategy=strategy,
+        run=run,
+        setting=arguments.setting,
+        network=arguments.network,
+        knobs=knobs_of(arguments, strategy),
+        seed=arguments.seed,
+        threads=arguments.threads,
+        batches=arguments.batches,
+        held_out=arguments.held_out,
+    )
+
+
+def say(text: str, file: Any = None) -> None:
+    """Print a line."""
+    print(text, file=file, flush=True)
+
+
+def tell(text: str) -> None:
+    """Print a line beside the output proper."""
+    say(text, file=sys.stderr)

@@ -1,0 +1,101 @@
+"""Every figure of a folder of runs, as files."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from matplotlib.figure import Figure
+
+from everlearn.catalogue import FIGURES
+from everlearn.errors import ConfigError, DataError, sentence
+from everlearn.figures.bar_charts import bars, mt_vs_sit
+from everlearn.figures.curves import accuracy_curves, stability_plasticity
+from everlearn.figures.importance import importance_histograms
+from everlearn.figures.matrices import confusion_strip
+from everlearn.figures.saving import save, write
+from everlearn.figures.series import Series, load
+from everlearn.figures.strengths import strength
+from everlearn.figures.table import markdown_table
+from everlearn.figures.weights import weight_change_3d, weight_change_heat
+
+
+def _mt_vs_sit(series: Sequence[Series]) -> Figure:
+    """Runs that know the task beside those that do not."""
+    told = [one for one in series if one.knows_task]
+    return mt_vs_sit([one for one in series if not one.knows_task], told or None)
+
+
+_DRAWN: dict[str, Callable[[Sequence[Series]], Figure]] = {
+    "accuracy_curves": accuracy_curves,
+    "bars": bars,
+    "confusion_strip": confusion_strip,
+    "importance_histograms": importance_histograms,
+    "mt_vs_sit": _mt_vs_sit,
+    "stability_plasticity": stability_plasticity,
+    "strength": strength,
+    "weight_change_3d": weight_change_3d,
+    "weight_change_heat": weight_change_heat,
+}
+
+
+@dataclass
+class Album:
+    """What was written, and why something was not. left_out: reasons by name."""
+
+    paths: list[Path] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def draw(
+    folder: Path,
+    out: Path,
+    only: Iterable[str] | None = None,
+    by: Literal["strategy", "folder"] = "strategy",
+) -> Album:
+    """Draw the runs in a folder and below it into another: BENCHMARK-FIGURE.png and .svg, and BENCHMARK-table.md.
+
+    only: names from `everlearn.catalogue.FIGURES`; such a figure that the runs have nothing for is an error. Without it
+    all are drawn that can be, and the album says what was left out. by: as for `load`.
+    """
+    names = list(FIGURES) if only is None else list(only)
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        raise ConfigError(
+            sentence("Unknown figures", expected=f"among {list(FIGURES)}", got=unknown, do="Mend --only.")
+        )
+    album, stems = Album(), set[str]()
+    for benchmark, series in load(folder, by).items():
+        stem = _stem(benchmark, stems)
+        for name in names:
+            try:
+                album.paths += _drawn(name, series, Path(out) / f"{stem}-{name}")
+            except DataError as error:
+                if only is not None:
+                    raise
+                album.left_out[f"{stem}-{name}"] = str(error)
+    return album
+
+
+def _drawn(name: str, series: Sequence[Series], stem: Path) -> Sequence[Path]:
+    if name == "table":
+        path = stem.with_name(f"{stem.name}.md")
+        write(path, markdown_table(series).encode())
+        return [path]
+    return save(_DRAWN[name](series), stem)
+
+
+def _stem(benchmark: str, taken: set[str]) -> str:
+    """A benchmark's name as the beginning of files' names: each its own, with nothing that a system could obey.
+
+    >>> _stem("../a b", set()), _stem("../a b", {"a-b"})
+    ('a-b', 'a-b-2')
+    """
+    base = re.sub(r"[^A-Za-z0-9_+-]+", "-", benchmark).strip("-")[:60] or "benchmark"
+    stem, k = base, 1
+    while stem.lower() in {other.lower() for other in taken}:
+        k += 1
+        stem = f"{base}-{k}"
+    taken.add(stem)
+    return stem

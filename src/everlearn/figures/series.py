@@ -1,0 +1,105 @@
+"""What a figure draws: runs that belong together, with a name and a look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from everlearn.errors import DataError, sentence
+from everlearn.report.groups import Benchmark, Group, benchmarks
+from everlearn.report.names import COLOURS, DASHES, MARKERS, Look
+from everlearn.report.records import Run, read
+
+_IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
+"""The colours of variants: neighbours are far apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The runs behind one line, bar or strip. label: what it is called; benchmark: on what, in words."""
+
+    label: str
+    look: Look
+    group: Group
+    benchmark: str
+
+    @property
+    def run(self) -> Run | None:
+        """The run that stands for all where only one can be shown."""
+        return self.group.shown
+
+    @property
+    def knows_task(self) -> bool:
+        """Whether it was trained and tested with the task told (MT)."""
+        return self.group.knows_task
+
+
+def series_of(bench: Benchmark) -> list[Series]:
+    """A series for each strategy and configuration, best first, as on the page."""
+    return [Series(group.title, group.look, group, bench.title) for group in bench.groups]
+
+
+def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
+    """A series for each label, in this order, with colours in turn. The runs of a label must be of one kind."""
+    found = []
+    for k, (label, members) in enumerate(runs.items()):
+        benches = benchmarks(members)
+        groups = [f"{group.label} on {bench.name}" for bench in benches for group in bench.groups]
+        if len(groups) != 1:
+            raise DataError(
+                sentence(
+                    f"The runs labelled {label!r} cannot be averaged",
+                    expected="runs of one strategy in one configuration on one benchmark",
+                    got="; ".join(groups) or "no run",
+                    do="Give each configuration a label of its own.",
+                )
+            )
+        look = Look(_IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
+        found.append(Series(label, look, benches[0].groups[0], benches[0].title))
+    return found
+
+
+def load(folder: Path, by: Literal["strategy", "folder"] = "strategy") -> dict[str, list[Series]]:
+    """All runs in a folder and below it, as series by the name of their benchmark.
+
+    by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label.
+    """
+    runs = read(folder)
+    if by == "strategy":
+        return {bench.name: series_of(bench) for bench in benchmarks(runs)}
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        found.setdefault(run.benchmark, {}).setdefault(_label(run, folder), []).append(run)
+    return {name: labelled(members) for name, members in sorted(found.items())}
+
+
+def _label(run: Run, folder: Path) -> str:
+    """The first folder on the way to a run, or the folder itself if the run is there."""
+    return (PurePosixPath(run.place).parts or (Path(folder).resolve().name,))[0]
+
+
+def first_of(series: Sequence[Series], figure: str) -> Series:
+    """The first series; to draw none is an error."""
+    if not series:
+        raise DataError(
+            sentence(
+                f"{figure} has nothing to draw",
+                expected="at least one series",
+                got="none",
+                do="Load runs first (everlearn.figures.load).",
+            )
+        )
+    return series[0]
+
+
+def missing(figure: str, needs: str, series: Sequence[Series]) -> DataError:
+    """The error where no run recorded what a figure draws."""
+    who = ", ".join(one.label for one in series) or "no run"
+    return DataError(
+        sentence(
+            f"{figure} has nothing to draw",
+            expected=needs,
+            got=f"none in the runs of {who}",
+            do="Add runs that record it, or leave this figure out.",
+        )
+    )
