@@ -46,7 +46,25 @@ def test_the_public_names_are_pinned() -> None:
         "heads": ["CWR", "Head", "PerTask", "Plain"],
         "regularisers": ["EWC", "Freeze", "LWF", "NoRegulariser", "Regulariser", "SI"],
         "memories": ["Everything", "Memory", "NoMemory"],
-        "models": ["Network", "Normalise", "Output", "cifarnet", "small", "wrap"],
+        "models": [
+            "CaffeInput",
+            "Network",
+            "Normalise",
+            "Output",
+            "caffenet",
+            "caffenet_128",
+            "cifarnet",
+            "efficientnet_lite0",
+            "googlenet",
+            "googlenet_128",
+            "load_module_state",
+            "nin_128",
+            "resnet_18",
+            "resnet_32",
+            "resnet_50",
+            "small",
+            "wrap",
+        ],
     }
     for room, names in rooms.items():
         assert sorted(getattr(everlearn, room).__all__) == names
