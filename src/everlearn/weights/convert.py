@@ -3,10 +3,15 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from everlearn import models
 from everlearn.errors import ConfigError, sentence
 from everlearn.models import Network, cifarnet
+from everlearn.models.caffenet import CAFFE_LAYERS as CAFFENET
+from everlearn.models.googlenet import CAFFE_LAYERS as GOOGLENET
+from everlearn.models.nin import CAFFE_LAYERS as NIN
 from everlearn.weights.caffemodel import read_caffemodel
 from everlearn.weights.importer import import_weights
 from everlearn.weights.layout import CAFFE, TORCHVISION, Layout
@@ -25,7 +30,19 @@ class Known:
     torch: Layout = TORCHVISION
 
 
-NETWORKS: dict[str, Known] = {"cifarnet": Known(cifarnet, 100)}
+NETWORKS: dict[str, Known] = {
+    "cifarnet": Known(cifarnet, 100),
+    "caffenet-128": Known(models.caffenet_128, 50, caffe=Layout(CAFFENET)),
+    "caffenet-128-conv": Known(partial(models.caffenet_128, fully_connected=False), 50, caffe=Layout(CAFFENET)),
+    "caffenet": Known(models.caffenet, 1000, caffe=Layout(CAFFENET)),
+    "googlenet-128": Known(models.googlenet_128, 50, caffe=Layout(GOOGLENET)),
+    "googlenet": Known(models.googlenet, 1000, caffe=Layout(GOOGLENET)),
+    "nin-128": Known(models.nin_128, 50, caffe=Layout(NIN)),
+    "resnet-18": Known(models.resnet_18, 50),
+    "resnet-32": Known(models.resnet_32, 100),
+    "resnet-50": Known(models.resnet_50, 50),
+    "efficientnet-lite0": Known(models.efficientnet_lite0, 1000),
+}
 """The networks that weights can be imported for, by name."""
 
 

