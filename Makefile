@@ -1,6 +1,7 @@
 # make setup   .venv with everlearn and everything its checks need
 # make demo    the paper's strategies on real digits and on the synthetic mini50: a table and a page
 # make test    every check: lint, types, imports, tests, doctests, coverage
+# make soak    checks that take long: the demo as a newcomer sees it
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STRATEGIES := naive,lwf,ewc,si,cwr,cwr+,ar1,cumulative
 DEMO := --strategies $(STRATEGIES) --runs 3 --jobs 2
 
-.PHONY: setup demo test lint clean browser
+.PHONY: setup demo test soak lint clean browser
 
 setup: .venv/installed
 
@@ -39,6 +40,9 @@ lint: setup
 
 test: lint browser
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report term:skip-covered
+
+soak: setup
+	$(BIN)/pytest -m soak
 
 clean:
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -97,7 +97,7 @@ def test_compare_runs_in_parallel_and_writes_the_page(tmp_path: Path) -> None:
 def test_compare_tells_which_runs_failed(tmp_path: Path) -> None:
     done = everlearn("compare", "--benchmark", "digits", "--strategies", "naive,ar2", "--out", str(tmp_path), *FAST)
     assert done.returncode == 1
-    assert "ar2 run 1: Unknown strategy" in done.stderr
+    assert f"{tmp_path}/ar2/run-1: Unknown strategy" in done.stderr
     assert len(read_lines(tmp_path / "naive/run-1/records.jsonl")) == 4
 
 

@@ -503,7 +503,7 @@ def test_digits() -> None:
     assert source.shape == (1, 8, 8)
     assert source.train.x.dtype == np.float32
     assert (len(source.train), len(source.test), source.classes) == (1438, 359, tuple("0123456789"))
-    assert (source.train.x.min(), source.train.x.max()) == (0.0, 1.0)
+    assert (source.train.x.min(), source.train.x.max()) == (-2.0, 2.0)
     share = np.bincount(source.test.y) / (np.bincount(source.test.y) + np.bincount(source.train.y))
     assert np.abs(share - 0.2).max() < 0.005
     np.testing.assert_array_equal(digits().test.x, source.test.x)

@@ -65,6 +65,13 @@ def test_lwf_maps_from_the_shares_of_the_stream() -> None:
     assert space.knobs(point)["lwf.map"] == [[0.5, 0.9], [0.3, 0.8]]
 
 
+def test_knobs_that_are_set_are_not_searched_for() -> None:
+    slots = preset("ar1", "cifarnet/icifar-100", {"training.first.eta": 0.02})
+    space = Space(slots, (1e-5, 1e-1), [500] * 10, fixed=["training.first.eta", "si.w_1"])
+    assert set(space.ranges) == {"eta_i", "pull", "w_i"}
+    assert space.knobs(space.first).keys() == {"training.later.eta", "si.lam", "si.w_i"}
+
+
 def test_points_are_rounded_so_that_what_is_published_was_run() -> None:
     space = Space(preset("naive"), (1e-4, 1e-1), [5, 5])
     point = space.point(lambda _name, span: span.low * 1.23456)
@@ -96,9 +103,10 @@ def test_a_search_never_scores_on_test_patterns() -> None:
 def test_the_same_search_finds_the_same(tmp_path: Path) -> None:
     first, again = (Search(config("cwr+"), trials=4).run(tmp_path / name) for name in ("a", "b"))
     assert first == again
-    assert len(first["scores"]) == 4
-    assert first["score"] == max(score for score in first["scores"] if score is not None)
+    assert len(first["scores"]) + first["given_up"] == 4
+    assert first["score"] == max(first["scores"])
     assert first["knobs"].keys() == {*QUICK, "training.first.eta", "training.later.eta"}
+    assert all(value == float(f"{value:.2e}") for value in first["knobs"].values())  # as it was run
     assert not list((tmp_path / "a").glob("trial-*"))  # runs of trials are scratch; the journal keeps what they gave
 
 
@@ -115,11 +123,11 @@ def test_a_point_that_diverges_is_worth_nothing(tmp_path: Path) -> None:
 
 
 def test_a_hopeless_point_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where small rates learn nothing and large ones all, small ones end at the third of four batches."""
+    """Where rates below 0.01 learn nothing and those above all, the former end at the third of four batches."""
     batches = []
 
     def fake(config: Config, _folder: Path, on_progress: Any, **_: Any) -> list[dict[str, Any]]:
-        good = config.knobs["training.later.eta"] > 0.001
+        good = config.knobs["training.later.eta"] > 0.01
         records = [{"accuracy": 0.2 * i if good else 0.01, "i": i, "of": 4} for i in range(1, 5)]
         for record in records:
             batches.append((good, record["i"]))
@@ -130,9 +138,10 @@ def test_a_hopeless_point_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
     found = Search(config("naive"), trials=20, etas=(1e-5, 1e-1)).run(tmp_path)
     made = {good: [i for which, i in batches if which == good].count(4) for good in (True, False)}
     begun = {good: [i for which, i in batches if which == good].count(1) for good in (True, False)}
-    assert sum(begun.values()) == len(found["scores"]) == 20
+    assert sum(begun.values()) == len(found["scores"]) + found["given_up"] == 20
     assert made[True] == begun[True]  # nothing good was given up
-    assert made[False] < begun[False]
+    assert begun[False] - made[False] == found["given_up"] > 0
+    assert found["score"] == 0.8
 
 
 def test_a_killed_search_goes_on(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from everlearn import data, models
+from everlearn.catalogue import WHOLE
 from everlearn.data.core50_lists import batches
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, sentence
@@ -16,13 +18,14 @@ from everlearn.presets import build
 from everlearn.pretraining import pretrained
 from everlearn.strategy import Strategy
 from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_generator
+from everlearn.weights import load_weights
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """source: loads the data; stream: the stream of a run; network, setting: the defaults.
 
-    variants: what `NAME+variant` changes: arguments of the source, or the network and the setting.
+    variants: what `NAME+variant` changes: arguments of the source, or the stream, the network and the setting.
     """
 
     source: Callable[..., Source]
@@ -34,7 +37,7 @@ class Benchmark:
     def varied(self, names: list[str]) -> "Benchmark":
         """This benchmark with these variants."""
         changes = {name: value for variant in names for name, value in self.variants[variant].items()}
-        defaults = {name: changes.pop(name) for name in ("network", "setting") if name in changes}
+        defaults = {name: changes.pop(name) for name in ("stream", "network", "setting") if name in changes}
         return replace(self, source=partial(self.source, **changes), **defaults)
 
 
@@ -128,8 +131,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cifar-10": Benchmark(data.cifar10, _whole, network="cifarnet"),
     "cifar-100": Benchmark(data.cifar100, _whole, network="cifarnet"),
     **{f"core50-{name}": replace(CORE50, stream=_core50(name)) for name in ("nc", "ni", "nic", "25x2")},
+    "core50-whole": replace(CORE50, stream=_whole),
     **{f"core50-nicv2-{n}": replace(CORE50, stream=_core50(f"nicv2-{n}")) for n in (79, 196, 391)},
-    "icifar-100": Benchmark(data.cifar100, _growing([10] * 10), network="cifarnet", setting="cifarnet/icifar-100"),
+    "icifar-100": Benchmark(
+        data.cifar100,
+        _growing([10] * 10),
+        network="cifarnet",
+        setting="cifarnet/icifar-100",
+        variants={"joined": {"stream": _growing([10, 30, 30, 30])}},
+    ),
     "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet"),
     "cifar-split-11": Benchmark(data.cifar10_100, _cifar_split(11), network="cifarnet"),
     "split-mnist": Benchmark(data.mnist, _growing([2] * 5)),
@@ -140,8 +150,43 @@ BENCHMARKS: dict[str, Benchmark] = {
 """Benchmarks by name; nothing is loaded until one is used."""
 
 
+SOURCES: dict[str, Callable[[], Source]] = {
+    "digits": data.digits,
+    "mini50": data.mini50,
+    "cifar10": data.cifar10,
+    "cifar100": data.cifar100,
+    "mnist": data.mnist,
+    "fashion-mnist": data.fashion_mnist,
+}
+"""Sources by name, for whole:NAME."""
+
+
+def _source(name: str) -> Source:
+    """A source by name, a .npz file or a folder of images."""
+    path = Path(name)
+    if name in SOURCES:
+        return SOURCES[name]()
+    if path.is_dir():
+        return data.image_folder(path)
+    if path.suffix == ".npz":
+        return data.npz(path)
+    raise ConfigError(
+        sentence(
+            "Unknown source",
+            expected=f"one of {list(SOURCES)}, a .npz file or a folder of images by class",
+            got=repr(name),
+            do="Check the name or the path.",
+        )
+    )
+
+
 def benchmark_of(name: str) -> Benchmark:
-    """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px."""
+    """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px.
+
+    whole:SOURCE is any source as one batch, by name (whole:cifar10) or by path (whole:photos/, whole:mine.npz).
+    """
+    if name.startswith(WHOLE):
+        return Benchmark(partial(_source, name.removeprefix(WHOLE)), _whole)
     base, *variants = name.split("+")
     if base not in BENCHMARKS:
         raise ConfigError(
@@ -190,28 +235,34 @@ def prepare(
     run: int = 1,
     setting: str | None = None,
     network: str | None = None,
+    weights: str | None = None,
     knobs: Mapping[str, Any] | None = None,
     seed: int = 1,
     held_out: float = 0.0,
 ) -> tuple[Stream, Patterns, Strategy]:
-    """The stream of a run, the patterns to test on, and a learner that has seen nothing yet."""
+    """The stream of a run, the patterns to test on, and a learner that has seen nothing yet.
+
+    weights: a file of weights of ours that the network starts from.
+    """
     chosen = benchmark_of(benchmark)
     source = chosen.source()
     stream = chosen.stream(benchmark, source, run)
     if held_out:
-        stream = hold_out(stream, held_out)
+        stream = hold_out(stream, held_out, seed)
     net = make_network(network or chosen.network, source, seed)
+    if weights is not None:
+        load_weights(weights, net)
     learner = build(strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed)
     return stream, stream.test, learner
 
 
-def hold_out(stream: Stream, share: float) -> Stream:
+def hold_out(stream: Stream, share: float, seed: int) -> Stream:
     """The stream with a part of its training patterns in place of the test set; batches left empty are dropped.
 
     Where there are sessions, whole sessions are held out, since the test set is of other sessions too; else a share of
-    every class.
+    every class; which, the seed says.
     """
-    train, rng = stream.source.train, np.random.default_rng(0)
+    train, rng = stream.source.train, np.random.default_rng(seed)
     sessions = np.unique(train.session)
     if len(sessions) > 1:
         held = np.isin(train.session, rng.permutation(sessions)[: max(1, round(share * len(sessions)))])

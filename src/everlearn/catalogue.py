@@ -33,6 +33,7 @@ BENCHMARKS = {
     "core50-ni": f"{_CORE50}: eight sessions of all objects",
     "core50-nic": f"{_CORE50}: 79 batches of sessions and objects",
     "core50-25x2": f"{_CORE50}: 25 batches of two objects",
+    "core50-whole": f"{_CORE50}: as one batch",
     "core50-nicv2-79": f"{_CORE50}: NICv2 with 79 batches",
     "core50-nicv2-196": f"{_CORE50}: NICv2 with 196 batches",
     "core50-nicv2-391": f"{_CORE50}: NICv2 with 391 batches",
@@ -46,12 +47,16 @@ BENCHMARKS = {
 }
 """Every benchmark."""
 
+WHOLE = "whole:"
+"""Before the name or the path of any source: the source as one batch."""
+
 VARIANTS = {
     "categories": "the ten categories as classes",
     "32px": "images of 32×32 pixels",
     "test20": "every 20th test pattern only",
+    "joined": "B_2 to B_4, B_5 to B_7 and B_8 to B_10 as one batch each",
 }
-"""Variants of core50's benchmarks, as in core50-nc+32px+test20."""
+"""Variants of benchmarks, as in core50-nc+32px+test20; joined is icifar-100's, the others are core50's."""
 
 
 def about(benchmark: str) -> str:
@@ -60,6 +65,8 @@ def about(benchmark: str) -> str:
     >>> about("core50-ni+test20").partition(":")[2]
     ' eight sessions of all objects; every 20th test pattern only'
     """
+    if benchmark.startswith(WHOLE):
+        return f"{benchmark.removeprefix(WHOLE)} as one batch"
     base, *variants = benchmark.split("+")
     return "; ".join([BENCHMARKS[base], *(VARIANTS[variant] for variant in variants)])
 
@@ -95,3 +102,22 @@ FIGURES = {
     "table": "final accuracies in both conventions beside the paper's, as Markdown",
 }
 """Every figure that `everlearn figures` draws, and the table."""
+
+EXPERIMENTS = {
+    "table2": "accuracy on everything at once, by network",
+    "core50-nc": "accuracy on CORe50 after each batch, on two networks",
+    "icifar100": "accuracy on iCIFAR-100 after each batch",
+    "mt-vs-sit": "the same strategies with the task known (MT) and not (SIT)",
+    "25x2": "50 objects in 25 batches of two",
+    "head-growth": "maximal and expanding heads",
+    "ablation": "from CWR to CWR+, one step at a time",
+    "ar1-regularisers": "CWR+ with SI, EWC and LWF",
+    "native": "LWF, EWC and SI in their native forms beside the paper's",
+    "no-fc": "EWC and LWF on CaffeNet without fc6 and fc7",
+    "importance": "importances over the first three batches, EWC and SI",
+    "weight-change": "mean |Δθ| by layer and batch",
+    "cm-naive": "Naive's confusion matrices",
+    "cm-lwf": "LWF's confusion matrices under three settings of λ",
+    "cm-ewc": "EWC's confusion matrices after the last two batches",
+}
+"""Every experiment that `everlearn reproduce` runs."""

@@ -262,7 +262,8 @@ class Strategy(Learner):
     def diagnostics(self) -> dict[str, Any]:
         regulariser = self.regulariser
         max_F = getattr(regulariser, "max_F", None)
-        return {"lam": regulariser.strength, "F_hat": regulariser.importance(), "max_F": max_F}
+        eta = max(self.training.phase(max(self.i_, 1)).etas)
+        return {"lam": regulariser.strength, "eta": eta, "F_hat": regulariser.importance(), "max_F": max_F}
 
     # --- checks at the door -----------------------------------------------------------------------
 

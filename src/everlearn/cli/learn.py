@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from everlearn.cli.options import Commands, config_of, say, tell, what_to_run
+from everlearn.cli.options import Commands, config_of, knob_options, knobs_of, say, tell, what_to_run
 
 
 def add(commands: Commands) -> None:
@@ -23,6 +23,25 @@ def add(commands: Commands) -> None:
     many.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
     many.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs' folders")
     many.set_defaults(do=command_compare)
+
+    whole = commands.add_parser("pretrain", help="train a network on a source as one batch, and save its weights")
+    what_to_run(whole)
+    whole.add_argument("--half", action="store_true", help="write float16, half the bytes")
+    whole.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .safetensors to write")
+    whole.set_defaults(do=command_pretrain)
+
+    again = commands.add_parser("reproduce", help="an experiment of the paper: learn, draw, and write its table")
+    again.add_argument("name", help="see: everlearn list experiments")
+    again.add_argument("--budget", choices=["cpu", "paper"], default="cpu", help="fewer epochs, or the paper's")
+    again.add_argument("--runs", type=int, default=1, metavar="R", help="runs 1 to R")
+    again.add_argument("--benchmark", help="in place of the experiment's own")
+    knob_options(again)
+    again.add_argument("--weights", metavar="FILE", help="what the networks start from: see pretrain and weights")
+    again.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    again.add_argument("--threads", type=int, default=1, metavar="T")
+    again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
+    again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME")
+    again.set_defaults(do=command_reproduce)
 
     tune = commands.add_parser(
         "tune", help="search hyperparameters on run 1, freeze them, and run the others with them"
@@ -61,12 +80,52 @@ def command_compare(arguments: argparse.Namespace) -> None:
     names = [name.strip() for name in arguments.strategies.split(",")]
     configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
     from everlearn import report
-    from everlearn.runs.engine import run_all
+    from everlearn.runs.engine import run_all, run_folder
 
-    run_all(configs, arguments.out, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every)
+    work = [(config, run_folder(arguments.out, config)) for config in configs]
+    run_all(work, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every)
     page = report.write(arguments.out)
     say(json.dumps(report.summary(arguments.out)) if arguments.json else report.table(arguments.out))
     tell(f"The page: {page}")
+
+
+def command_pretrain(arguments: argparse.Namespace) -> None:
+    """Train on everything at once; the run's folder stands beside the weights, and resumes."""
+    config = config_of(arguments, "naive", run=1)
+    from everlearn.runs.pretrain import pretrain
+    from everlearn.runs.progress import Bar
+
+    with Bar(f"pre-training on {config.benchmark}") as bar:
+        about = pretrain(
+            config,
+            arguments.out,
+            half=arguments.half,
+            checkpoint_every=arguments.checkpoint_every,
+            on_progress=bar,
+        )
+    say(json.dumps(about) if arguments.json else f"{100 * about['accuracy']:.1f} % on the test patterns.")
+    tell(f"The weights: {arguments.out}")
+
+
+def command_reproduce(arguments: argparse.Namespace) -> None:
+    """Learn what is left of an experiment, draw its figures and print its table."""
+    from everlearn.experiments import reproduce
+    from everlearn.experiments.reproduce import Order, described
+
+    order = Order(
+        budget=arguments.budget,
+        runs=arguments.runs,
+        benchmark=arguments.benchmark,
+        knobs=knobs_of(arguments),
+        weights=arguments.weights,
+        threads=arguments.threads,
+    )
+    tell(described(arguments.name, order))
+    out = arguments.out or Path("runs", arguments.name)
+    for path in reproduce(arguments.name, out, order, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every):
+        if path.suffix == ".md":
+            say(path.read_text())
+        tell(str(path))
 
 
 def command_tune(arguments: argparse.Namespace) -> None:

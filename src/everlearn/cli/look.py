@@ -10,8 +10,8 @@ from everlearn.cli.options import Commands, say, tell
 
 def add(commands: Commands) -> None:
     """These commands and their options."""
-    listing = commands.add_parser("list", help="list strategies, benchmarks, models or figures")
-    listing.add_argument("what", choices=["strategies", "benchmarks", "models", "figures"])
+    listing = commands.add_parser("list", help="list strategies, benchmarks, models, figures or experiments")
+    listing.add_argument("what", choices=["strategies", "benchmarks", "models", "figures", "experiments"])
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(do=command_list)
 
@@ -33,9 +33,10 @@ def add(commands: Commands) -> None:
 
 def command_list(arguments: argparse.Namespace) -> None:
     """Print names with a sentence each."""
-    from everlearn.catalogue import BENCHMARKS, MODELS, STRATEGIES
+    from everlearn.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, STRATEGIES
 
-    table = {"strategies": STRATEGIES, "benchmarks": BENCHMARKS, "models": MODELS, "figures": FIGURES}[arguments.what]
+    tables = {"strategies": STRATEGIES, "benchmarks": BENCHMARKS, "models": MODELS, "figures": FIGURES}
+    table = {**tables, "experiments": EXPERIMENTS}[arguments.what]
     if arguments.json:
         say(json.dumps(table, ensure_ascii=False, indent=1))
     else:

@@ -17,15 +17,8 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     command.add_argument("--benchmark", required=True)
     command.add_argument("--setting", help="whose hyperparameters; default: the benchmark's own")
     command.add_argument("--network", help="default: the benchmark's")
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KNOB=VALUE",
-        dest="knobs",
-        help="e.g. si.lam=4e5; may be repeated",
-    )
-    command.add_argument("--config", type=Path, metavar="FILE", help="TOML, YAML or JSON; --set comes after it")
+    command.add_argument("--weights", metavar="FILE", help="what the network starts from: see pretrain and weights")
+    knob_options(command)
     command.add_argument("--settings", type=Path, metavar="FILE", help="what `tune` found; --config comes after it")
     command.add_argument("--seed", type=int, help="default: the run's number")
     command.add_argument("--threads", type=int, default=1, metavar="T")
@@ -35,6 +28,19 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     )
     command.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
     command.add_argument("--json", action="store_true", help="print records or the table as JSON")
+
+
+def knob_options(command: argparse.ArgumentParser) -> None:
+    """The options that turn knobs."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KNOB=VALUE",
+        dest="knobs",
+        help="e.g. si.lam=4e5; may be repeated",
+    )
+    command.add_argument("--config", type=Path, metavar="FILE", help="TOML, YAML or JSON; --set comes after it")
 
 
 def knob_value(text: str) -> Any:
@@ -52,12 +58,11 @@ def knob_value(text: str) -> Any:
         return text
 
 
-def knobs_of(arguments: argparse.Namespace, strategy: str) -> dict[str, Any]:
-    """The knobs of --settings, --config and --set together."""
-    from everlearn.runs.config import from_file, read_settings
+def knobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The knobs of --config and --set together."""
+    from everlearn.runs.config import from_file
 
-    knobs: dict[str, Any] = read_settings(arguments.settings, strategy) if arguments.settings else {}
-    knobs |= from_file(arguments.config)["knobs"] if arguments.config else {}
+    knobs: dict[str, Any] = from_file(arguments.config)["knobs"] if arguments.config else {}
     for text in arguments.knobs:
         name, equals, value = text.partition("=")
         if not equals:
@@ -68,15 +73,17 @@ def knobs_of(arguments: argparse.Namespace, strategy: str) -> dict[str, Any]:
 
 def config_of(arguments: argparse.Namespace, strategy: str, run: int) -> Any:
     """The config of one run."""
-    from everlearn.runs.config import Config
+    from everlearn.runs.config import Config, read_settings
 
+    found = read_settings(arguments.settings, strategy) if arguments.settings else {}
     return Config(
         benchmark=arguments.benchmark,
         strategy=strategy,
         run=run,
         setting=arguments.setting,
         network=arguments.network,
-        knobs=knobs_of(arguments, strategy),
+        weights=arguments.weights,
+        knobs={**found, **knobs_of(arguments)},
         seed=arguments.seed,
         threads=arguments.threads,
         batches=arguments.batches,

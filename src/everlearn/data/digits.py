@@ -13,7 +13,7 @@ SEED = 0
 
 
 def digits() -> Source:
-    """The digits as float32 from 0 to 1; a fifth of each class, chosen by seed 0, is the test.
+    """The digits as float32 from −2 to 2, (pixel − 8) / 4; a fifth of each class, chosen by seed 0, is the test.
 
     >>> source = digits()
     >>> source.shape, len(source.train), len(source.test)
@@ -31,4 +31,4 @@ def digits() -> Source:
             )
         ) from error
     x, y = datasets.load_digits(return_X_y=True)
-    return split("digits", (x.reshape(-1, 1, 8, 8) / 16).astype(np.float32), y, share=SHARE, seed=SEED)
+    return split("digits", ((x.reshape(-1, 1, 8, 8) - 8) / 4).astype(np.float32), y, share=SHARE, seed=SEED)

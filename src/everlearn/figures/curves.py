@@ -126,9 +126,9 @@ def _figure(panels: Sequence[Panel], series: Sequence[Series], name: str, title:
         axes.set_title(panel.title)
         percent_axis(axes, top, "Accuracy (%)" if axes is cells[0] else "")
         batch_axis(axes, of)
-        lines = [_line(axes, panel, one) for one in there]
+        lines = [_line(axes, panel, one, of) for one in there]
         if direct:
-            _names(axes, panel, there, top)
+            _names(axes, panel, there, top, of)
     if not direct:
         legend(figure, lines, [one.label for one in there])
     return figure
@@ -154,12 +154,24 @@ def _top(panel: Panel, one: Series) -> float:
     return max([*means, *single], default=0.0)
 
 
-def _line(axes: Axes, panel: Panel, one: Series) -> Line2D:
+def places(one: Series, of: int) -> list[float]:
+    """Where a series' points stand on an axis of so many batches: at as many classes seen, if it has fewer batches."""
+    run = one.run
+    if run is None or (run.of or of) == of:
+        return [float(i) for i in range(1, of + 1)]
+    seen, found = set[int](), []
+    for record in run.records:
+        seen |= set(record.classes)
+        found.append(of * len(seen) / len(record.order))
+    return found
+
+
+def _line(axes: Axes, panel: Panel, one: Series, of: int) -> Line2D:
     """A series' band and line, and its unfinished runs; gives what stands for it in a legend."""
     curve, look, shade = one.group.curve(panel.value), one.look, colour(one.look)
     lines = []
     if curve:
-        batches = np.arange(1, len(curve) + 1)
+        batches = np.array(places(one, of)[: len(curve)])
         mean = 100 * np.array([np.nan if found is None else found.mean for found in curve])
         std = 100 * np.array([0.0 if found is None else found.std or 0.0 for found in curve])
         if std.any():
@@ -174,17 +186,17 @@ def _line(axes: Axes, panel: Panel, one: Series) -> Line2D:
     return lines[0]
 
 
-def _names(axes: Axes, panel: Panel, series: Sequence[Series], top: float) -> None:
+def _names(axes: Axes, panel: Panel, series: Sequence[Series], top: float, of: int) -> None:
     """Names and final values at the ends of the lines, moved apart where they would overlap."""
     ends = []
     for one in series:
         alone = one.run.records if one.run else ()
         curve = one.group.curve(panel.value) or [spread([panel.value(record)]) for record in alone]
-        known = [(i, 100 * found.mean) for i, found in enumerate(curve, start=1) if found]
+        known = [(x, 100 * found.mean) for x, found in zip(places(one, of), curve, strict=False) if found]
         if known:
             ends.append((one, *known[-1]))
-    places = apart([y for *_, y in ends], top * 0.14 / HEIGHT, 0, top)
-    for (one, x, y), place in zip(ends, places, strict=True):
+    heights = apart([y for *_, y in ends], top * 0.14 / HEIGHT, 0, top)
+    for (one, x, y), place in zip(ends, heights, strict=True):
         lead = {"arrowstyle": "-", "color": colour(one.look), "lw": 0.7, "alpha": 0.8, "shrinkA": 1, "shrinkB": 4}
         lead["relpos"] = (0, 0.5)
         axes.annotate(

@@ -10,6 +10,9 @@ from everlearn.report.groups import Benchmark, Group, benchmarks
 from everlearn.report.names import COLOURS, DASHES, MARKERS, Look
 from everlearn.report.records import Run, read
 
+JOINED = "+joined"
+"""The same stream with batches joined, drawn together with it: a point stands where as many classes have been seen."""
+
 _IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
 """The colours of variants: neighbours are far apart."""
 
@@ -69,7 +72,7 @@ def load(folder: Path, by: Literal["strategy", "folder"] = "strategy") -> dict[s
         return {bench.name: series_of(bench) for bench in benchmarks(runs)}
     found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
-        found.setdefault(run.benchmark, {}).setdefault(_label(run, folder), []).append(run)
+        found.setdefault(run.benchmark.removesuffix(JOINED), {}).setdefault(_label(run, folder), []).append(run)
     return {name: labelled(members) for name, members in sorted(found.items())}
 
 

@@ -21,6 +21,7 @@ class Config:
 
     run: numbers the order of the classes, from 1.
     setting: whose hyperparameters; by default the benchmark's own. network: by default the benchmark's.
+    weights: a file that the network's weights start from, written by `everlearn pretrain` or `everlearn weights`.
     knobs: by dotted name, turned last. seed: of everything else that is random; by default the run's number.
     threads: of the CPU; another number gives results that agree to rounding.
     batches: learn the first so many; may be raised later.
@@ -32,6 +33,7 @@ class Config:
     run: int = 1
     setting: str | None = None
     network: str | None = None
+    weights: str | None = None
     knobs: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
     threads: int = 1

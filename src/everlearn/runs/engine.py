@@ -26,27 +26,27 @@ def run_folder(out: Path, config: Config) -> Path:
     return out / config.strategy.replace("*", "-star") / f"run-{config.run}"
 
 
-def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: float) -> None:
-    """Learn all these runs in so many processes; those that are done are not learnt again.
+def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: float) -> None:
+    """Learn all these runs, each into its folder, in so many processes; those that are done are not learnt again.
 
     A process that dies leaves the others alone, and its run counts as failed. Errors are told when all have ended.
     """
-    waiting, failed = list(configs), list[str]()
-    workers: dict[Worker, Config] = {}
-    bar = tqdm(total=len(configs), unit="run", disable=None)
+    waiting, failed = list(runs), list[str]()
+    workers: dict[Worker, Path] = {}
+    bar = tqdm(total=len(runs), unit="run", disable=None)
     try:
         with selectors.DefaultSelector() as ready:
             while waiting or workers:
                 while waiting and len(workers) < jobs:
                     worker = Worker()
                     ready.register(worker.stdout, selectors.EVENT_READ, worker)
-                    workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every)
+                    workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every)
                 for worker in [key.data for key, _ in ready.select()]:
-                    config, error = workers.pop(worker), worker.answer()
-                    failed += [f"{config.strategy} run {config.run}: {error}"] if error else []
+                    folder, error = workers.pop(worker), worker.answer()
+                    failed += [f"{folder}: {error}"] if error else []
                     bar.update()
                     if waiting and worker.alive:
-                        workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every)
+                        workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every)
                     else:
                         ready.unregister(worker.stdout)
                         worker.close()
@@ -60,7 +60,7 @@ def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: fl
         raise RunError(
             sentence(
                 "Some runs failed",
-                expected=f"{len(configs)} runs to end well",
+                expected=f"{len(runs)} runs to end well",
                 got=f"{len(failed)} errors: " + " | ".join(failed),
                 do="Mend them and give the same command again; what is done is not learnt again.",
             )
@@ -80,13 +80,13 @@ class Worker:
         self._stdin, self.stdout = self._process.stdin, self._process.stdout
         self.alive = True
 
-    def learn(self, config: Config, out: Path, checkpoint_every: float) -> Config:
+    def learn(self, config: Config, folder: Path, checkpoint_every: float) -> Path:
         """Give it a run to learn."""
-        job: dict[str, Any] = {"folder": str(run_folder(out, config)), "config": config.to_json()}
+        job: dict[str, Any] = {"folder": str(folder), "config": config.to_json()}
         with suppress(BrokenPipeError):  # it has died: `answer` says so
             self._stdin.write(line_of({**job, "checkpoint_every": checkpoint_every}))
             self._stdin.flush()
-        return config
+        return folder
 
     def answer(self) -> str | None:
         """What went wrong with the run it was given, None for nothing."""

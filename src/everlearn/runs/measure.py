@@ -105,17 +105,18 @@ def transfers(stream: Stream, untrained: dict[str, Any], records: list[dict[str,
 
 
 def importance(F_hat: Tensor | None, max_F: float | None) -> dict[str, Any] | None:
-    """The histogram of F̂ on a log scale, the share that is zero, and the share saturated at max_F."""
+    """The histogram of F̂ on a log scale, the shares that are zero and saturated at max_F, and the largest."""
     if F_hat is None:
         return None
     values = F_hat.double().cpu().numpy()
     counts, _ = np.histogram(values[values > 0], bins=EDGES)
     saturated = 0.0 if max_F is None else float((values >= np.float32(max_F)).mean())
-    return {"edges": EDGES, "counts": counts.tolist(), "zero": float((values == 0).mean()), "saturated": saturated}
+    shares = {"zero": float((values == 0).mean()), "saturated": saturated}
+    return {"edges": EDGES, "counts": counts.tolist(), **shares, "max": float(values.max(initial=0.0))}
 
 
 def change(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, float]:
-    """Mean |Δθ| by layer; of output layers that grew, over the rows that were there before."""
+    """Mean |Δθ| by layer; of output layers that grew, over the rows that were there before, if there were any."""
     sums: dict[str, list[float]] = {}
     for name, old in before.items():
         if not old.is_floating_point():
@@ -126,4 +127,4 @@ def change(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, flo
         total = sums.setdefault(name.rsplit(".", 1)[0], [0.0, 0.0])
         total[0] += float(delta.sum())
         total[1] += delta.numel()
-    return {layer: total / max(count, 1) for layer, (total, count) in sums.items()}
+    return {layer: total / count for layer, (total, count) in sums.items() if count}

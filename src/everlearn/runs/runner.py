@@ -24,6 +24,7 @@ from everlearn.runs import measure
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
 from everlearn.state import State, mapped
+from everlearn.strategy import Strategy
 
 EVENT_EVERY = 0.2  # seconds between two events
 
@@ -49,7 +50,7 @@ class Runner:
     ) -> None:
         self.config, self.folder = config, RunFolder(path)
         self.checkpoint_every, self.on_progress = checkpoint_every, on_progress
-        self.stream, self.test, self.learner = prepare(config.benchmark, **_choices(config))
+        self.stream, self.test, self.learner = prepare(config.benchmark, **choices(config))
         self.last = min(len(self.stream), config.batches or len(self.stream))
         self.learner.check_stream(self.stream.batches[: self.last])
         self.timer, self.stop = Timer(), stop
@@ -97,6 +98,7 @@ class Runner:
         ledger = self.learner.storage()
         pending = {
             "lam": diagnostics["lam"],
+            "eta": diagnostics["eta"],
             "importance": measure.importance(diagnostics["F_hat"], diagnostics["max_F"]),
             "change": measure.change(self.before, self.learner.weights()),
             "seconds_train": seconds,
@@ -173,12 +175,23 @@ class Runner:
         }
 
 
-def _choices(config: Config) -> dict[str, Any]:
+def learner_of(config: Config, folder: RunFolder) -> Strategy:
+    """The learner of a run as its last checkpoint has it."""
+    _, _, learner = prepare(config.benchmark, **choices(config))
+    state = folder.checkpoint()
+    if state is not None:
+        learner.load_state_dict(state["learner"])
+    return learner
+
+
+def choices(config: Config) -> dict[str, Any]:
+    """What `prepare` is told beside the benchmark."""
     return {
         "strategy": config.strategy,
         "run": config.run,
         "setting": config.setting,
         "network": config.network,
+        "weights": config.weights,
         "knobs": config.knobs,
         "seed": config.run if config.seed is None else config.seed,
         "held_out": config.held_out,

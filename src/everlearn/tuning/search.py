@@ -22,8 +22,17 @@ from everlearn.tuning.space import Range, Space
 if TYPE_CHECKING:
     import optuna
 
-STARTUP = 6  # trials before the sampler learns from them, and before anything is pruned
-WARMUP = 2  # batches before a trial may be pruned
+STARTUP = 6  # trials before the sampler learns from them, and before anything is given up
+WARMUP = 2  # batches before a trial may be given up
+HOPELESS = 25.0  # per cent: a trial below so many of the others at the same batch is given up
+
+
+class GivenUp(Exception):  # noqa: N818, no error
+    """A trial that is clearly worse than the others; its accuracy so far."""
+
+    def __init__(self, accuracy: float) -> None:
+        super().__init__(accuracy)
+        self.accuracy = accuracy
 
 
 @dataclass(frozen=True)
@@ -64,22 +73,26 @@ class Search:
             storage=storage,
             load_if_exists=True,
             direction="maximize",
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
+            pruner=optuna.pruners.PercentilePruner(100 - HOPELESS, n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
         )
         self._take_up(study, space)
-        finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
         with bar(self.trials, self.config.strategy) as progress:
-            while (made := len(study.get_trials(deepcopy=False, states=finished))) < self.trials:
+            while (made := len(self._made(study))) < self.trials:
                 progress.update(made - progress.n)
-                study.sampler = optuna.samplers.TPESampler(seed=made, n_startup_trials=STARTUP)  # resumes alike
+                study.sampler = optuna.samplers.GPSampler(seed=made, n_startup_trials=STARTUP)  # resumes alike
                 self._trial(study, space, folder)
-        best = study.best_trial
+        made_to_the_end = [trial for trial in self._made(study) if "given_up" not in trial.user_attrs]
+        best = max(made_to_the_end, key=lambda trial: trial.value or 0.0)
         return {
-            "knobs": {**self.config.knobs, **space.knobs(dict(best.params))},
+            "knobs": {**self.config.knobs, **space.knobs(space.point(lambda name, _span: best.params[name]))},
             "score": best.value,
             "trial": best.number,
-            "scores": [t.value for t in study.get_trials(deepcopy=False, states=finished)],
+            "scores": [trial.value for trial in made_to_the_end],
+            "given_up": self.trials - len(made_to_the_end),
         }
+
+    def _made(self, study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
+        return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.COMPLETE,))
 
     def _space(self) -> Space:
         stream, _, learner = prepare(
@@ -88,11 +101,12 @@ class Search:
             run=self.config.run,
             setting=self.config.setting,
             network=self.config.network,
+            weights=self.config.weights,
             knobs=self.config.knobs,
             held_out=self.config.held_out,
         )
         sizes = [len(chosen) for chosen in stream.indices]
-        return Space(learner.slots, self.etas, sizes)
+        return Space(learner.slots, self.etas, sizes, fixed=self.config.knobs)
 
     def _take_up(self, study: "optuna.Study", space: Space) -> None:
         """The present settings are the first point; points that a killed search was at are tried again."""
@@ -105,7 +119,6 @@ class Search:
 
     def _trial(self, study: "optuna.Study", space: Space, folder: Path) -> None:
         """One point: its mean accuracy on held-out data at the end of the stream."""
-        optuna = import_optuna()
         trial = study.ask()
 
         def suggest(name: str, span: Range) -> float:
@@ -113,17 +126,14 @@ class Search:
 
         knobs = {**self.config.knobs, **space.knobs(space.point(suggest))}
         place = folder / _folder(trial)
-        try:
-            score = self._score(trial, knobs, place)
-        except optuna.TrialPruned:
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        else:
-            study.tell(trial, score)
+        study.tell(trial, self._score(trial, knobs, place))
         shutil.rmtree(place, ignore_errors=True)
 
     def _score(self, trial: "optuna.Trial", knobs: dict[str, Any], place: Path) -> float:
-        """The mean over the seeds; a point that is clearly worse than the others at the same batch is given up."""
-        optuna = import_optuna()
+        """The mean over the seeds; a point that is clearly worse than the others at the same batch is given up.
+
+        Its score is then what it had reached: less than it might have, and enough for the sampler to stay away.
+        """
         scores: list[float] = []
         for seed in range(1, self.seeds + 1):
             config = replace(self.config, knobs=knobs, seed=seed)
@@ -132,7 +142,7 @@ class Search:
                 if record is not None:
                     trial.report(record["accuracy"], len(scores) * record["of"] + record["i"])
                     if trial.should_prune():
-                        raise optuna.TrialPruned
+                        raise GivenUp(record["accuracy"])
 
             try:
                 with warnings.catch_warnings():
@@ -141,6 +151,10 @@ class Search:
                         config, place / f"seed-{seed}", checkpoint_every=self.checkpoint_every, on_progress=watch
                     )
                 scores.append(records[-1]["accuracy"])
+            except GivenUp as hopeless:
+                trial.set_user_attr("given_up", len(scores) + 1)
+                scores.append(hopeless.accuracy)
+                break
             except TrainingError as error:  # diverged: worth nothing, and the sampler should know it
                 trial.set_user_attr("error", str(error))
                 scores.append(0.0)

@@ -1,11 +1,11 @@
 """What there is to search for: the hyperparameters of a strategy, read off its slots."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from everlearn.equations import lambda_i
 from everlearn.heads import CWR
-from everlearn.regularisers import LWF, SI
+from everlearn.regularisers import EWC, LWF, SI
 from everlearn.regularisers.quadratic import Quadratic
 from everlearn.slots import Slots
 
@@ -25,6 +25,7 @@ class Range(NamedTuple):
 
 
 PULL = Range(0.02, 1.5)  # η·λ·max_F: above 1 it overshoots
+EWC_PULL = Range(0.02, 200.0)  # a Fisher information has no w_i to lift it to max_F, which it may stay far below
 W = Range(1e-6, 1e-2)  # SI's w_1 and w_i
 END = Range(0.2, 0.95, log=False)  # the ends of LWF's map
 SCALE = Range(0.5, 2.0)  # CWR's w_1
@@ -34,28 +35,40 @@ class Space:
     """The space of one strategy on one stream.
 
     slots: the strategy as it is before the search, which is also the first point tried. etas: the range of η.
-    sizes: the n_i of the stream, which LWF's map starts from.
+    sizes: the n_i of the stream, which LWF's map starts from. fixed: knobs that are not searched for.
 
     Dimensions: η of B_1 and of later batches; the pull η·λ·max_F rather than λ (a λ means nothing without its η);
     SI's w_1 and w_i; both ends of LWF's map; CWR's w_1. Everything else stays as the slots have it.
     """
 
-    def __init__(self, slots: Slots, etas: tuple[float, float], sizes: Sequence[int]) -> None:
+    def __init__(
+        self, slots: Slots, etas: tuple[float, float], sizes: Sequence[int], fixed: Collection[str] = ()
+    ) -> None:
         self.slots, self.sizes = slots, list(sizes)
-        self.ranges = {"eta_1": Range(*etas), "eta_i": Range(*etas)}
         regulariser, head = slots.regulariser, slots.head
+        ranges = {"training.first.eta": {"eta_1": Range(*etas)}, "training.later.eta": {"eta_i": Range(*etas)}}
         if isinstance(regulariser, Quadratic):
-            self.ranges |= {"pull": PULL}
+            ranges[f"{regulariser.name}.lam"] = {"pull": EWC_PULL if isinstance(regulariser, EWC) else PULL}
         if isinstance(regulariser, SI):
-            self.ranges |= {"w_1": W, "w_i": W}
+            ranges |= {"si.w_1": {"w_1": W}, "si.w_i": {"w_i": W}}
         if isinstance(regulariser, LWF):
-            self.ranges |= {"low": END, "high": END}
+            ranges["lwf.map"] = {"low": END, "high": END}
         if isinstance(head, CWR) and head.shift == "none":
-            self.ranges |= {"scale": SCALE}
+            ranges["cwr.w_1"] = {"scale": SCALE}
+        self._ranges = {knob: span for knob, span in ranges.items() if knob not in fixed}
+
+    @property
+    def ranges(self) -> dict[str, Range]:
+        """Every dimension."""
+        return {name: span for spans in self._ranges.values() for name, span in spans.items()}
 
     @property
     def first(self) -> Point:
         """The slots as they are, as a point of the space."""
+        values = self._present()
+        return {name: span.clip(values[name]) for name, span in self.ranges.items()}
+
+    def _present(self) -> Point:
         training, regulariser, head = self.slots.training, self.slots.regulariser, self.slots.head
         values: Point = {"eta_1": training.first.eta, "eta_i": training.later.eta}
         if isinstance(regulariser, Quadratic):
@@ -66,7 +79,7 @@ class Space:
             values |= dict(zip(("low", "high"), regulariser.map[1], strict=True))
         if isinstance(head, CWR):
             values["scale"] = head.w_1
-        return {name: span.clip(values[name]) for name, span in self.ranges.items()}
+        return values
 
     def point(self, suggest: Callable[[str, Range], float]) -> Point:
         """A point, one dimension after the other."""
@@ -74,18 +87,20 @@ class Space:
 
     def knobs(self, point: Point) -> dict[str, Any]:
         """The knobs that a point stands for."""
+        here = {**self._present(), **point}
         regulariser = self.slots.regulariser
-        knobs: dict[str, Any] = {"training.first.eta": point["eta_1"], "training.later.eta": point["eta_i"]}
+        makers: dict[str, Callable[[], Any]] = {
+            "training.first.eta": lambda: here["eta_1"],
+            "training.later.eta": lambda: here["eta_i"],
+            "si.w_1": lambda: here["w_1"],
+            "si.w_i": lambda: here["w_i"],
+            "lwf.map": lambda: [list(self._shares()), sorted((here["low"], here["high"]))],
+            "cwr.w_1": lambda: here["scale"],
+        }
         if isinstance(regulariser, Quadratic):
-            lam = _rounded(point["pull"] / (point["eta_i"] * (regulariser.max_F or 1.0)))
-            knobs[f"{regulariser.name}.lam"] = lam
-        if isinstance(regulariser, SI):
-            knobs |= {"si.w_1": point["w_1"], "si.w_i": point["w_i"]}
-        if isinstance(regulariser, LWF):
-            knobs["lwf.map"] = [list(self._shares()), sorted((point["low"], point["high"]))]
-        if "scale" in point:
-            knobs["cwr.w_1"] = point["scale"]
-        return knobs
+            scale = here["eta_i"] * (regulariser.max_F or 1.0)
+            makers[f"{regulariser.name}.lam"] = lambda: _rounded(here["pull"] / scale)
+        return {knob: makers[knob]() for knob in self._ranges}
 
     def _shares(self) -> tuple[float, float]:
         """1 − n_i/Σn_j for B_2 and for the last batch: where LWF's map starts from."""

@@ -1,0 +1,113 @@
+"""Runs an experiment: learns its variants, draws its figures, and writes its table and page."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from everlearn import catalogue, figures, report
+from everlearn.benchmarks import benchmark_of
+from everlearn.errors import ConfigError, sentence
+from everlearn.experiments.experiment import Budget, Experiment, Variant
+from everlearn.experiments.paper import EXPERIMENTS
+from everlearn.experiments.trajectories import trajectories, write_table
+from everlearn.presets import preset
+from everlearn.runs import Config
+from everlearn.runs.engine import run_all
+
+
+@dataclass(frozen=True)
+class Order:
+    """How an experiment is to be run.
+
+    runs: orders of the classes, 1 to so many; benchmark: in place of the experiment's own; knobs: turned in every
+    variant, last.
+    """
+
+    budget: Budget = "cpu"
+    runs: int = 1
+    benchmark: str | None = None
+    knobs: dict[str, Any] | None = None
+    weights: str | None = None
+    threads: int = 1
+
+
+def experiment_of(name: str) -> Experiment:
+    """An experiment by name."""
+    if name not in EXPERIMENTS:
+        raise ConfigError(
+            sentence("Unknown experiment", expected=f"one of {list(EXPERIMENTS)}", got=repr(name), do="Choose one.")
+        )
+    return EXPERIMENTS[name]
+
+
+def configs(experiment: Experiment, order: Order) -> list[tuple[str, Config]]:
+    """Every run of an experiment, with its folder below the experiment's."""
+    benchmark = order.benchmark or experiment.benchmark
+    found = []
+    for network in experiment.networks:
+        for variant in experiment.variants(benchmark):
+            for run in range(1, order.runs + 1):
+                folder = Path(network or "", slug(variant.label), f"run-{run}")
+                found.append((str(folder), _config(experiment, order, variant, benchmark, network, run)))
+    return found
+
+
+def _config(
+    experiment: Experiment, order: Order, variant: Variant, benchmark: str, network: str | None, run: int
+) -> Config:
+    place = variant.benchmark or benchmark
+    return Config(
+        benchmark=place,
+        strategy=variant.strategy,
+        run=run,
+        setting=experiment.setting(variant.network or network),
+        network=variant.network or network,
+        weights=order.weights,
+        knobs={**experiment.budget(order.budget, place), **variant.knobs, **(order.knobs or {})},
+        threads=order.threads,
+        batches=experiment.batches,
+    )
+
+
+def reproduce(name: str, out: Path, order: Order, *, jobs: int, checkpoint_every: float = 30.0) -> list[Path]:
+    """Learn what is left of an experiment and draw it; gives what was written."""
+    experiment = experiment_of(name)
+    work = [(config, out / folder) for folder, config in configs(experiment, order)]
+    run_all(work, jobs=jobs, checkpoint_every=checkpoint_every)
+    written: list[Path] = []
+    for network in experiment.networks:
+        folder = out / (network or "")
+        album = figures.draw(folder, folder / "figures", [*experiment.figures, "table"], by="folder")
+        written += album.paths
+    if experiment.trajectories:
+        found = {variant: trajectories(config) for variant, config in _by_variant(configs(experiment, order)).items()}
+        written += write_table(found, out / "figures" / "trajectories")
+    return [*written, report.write(out)]
+
+
+def _by_variant(found: list[tuple[str, Config]]) -> dict[str, Config]:
+    """Run 1 of each variant, by its folder."""
+    return {folder.rpartition("/")[0]: config for folder, config in found if config.run == 1}
+
+
+def described(name: str, order: Order) -> str:
+    """What will be learnt: the experiment, the budget and the epochs of each variant."""
+    experiment, lines = experiment_of(name), []
+    for variant, config in _by_variant(configs(experiment, order)).items():
+        chosen = benchmark_of(config.benchmark)
+        training = preset(config.strategy, config.setting or chosen.setting, config.knobs).training
+        epochs = f"{training.first.epochs} epochs on B_1, {training.later.epochs} on later batches"
+        lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {epochs}")
+    what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper)"
+    title = f"{what}; budget {order.budget}, runs 1 to {order.runs}:"
+    return "\n".join([title, *lines])
+
+
+def slug(label: str) -> str:
+    """A label as a folder's name.
+
+    >>> slug("CWR+, unit deviation"), slug("LWF, λ = 0.5")
+    ('CWR+, unit deviation', 'LWF, λ = 0.5')
+    """
+    return re.sub(r"[\\/:*?\"<>|\x00-\x1f]", "-", label)

@@ -1,0 +1,44 @@
+"""Pre-training: a run on everything at once, whose network is saved."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from everlearn.benchmarks import benchmark_of
+from everlearn.errors import ConfigError, sentence
+from everlearn.runs.config import Config
+from everlearn.runs.folder import RunFolder
+from everlearn.runs.runner import OnProgress, learner_of, run
+from everlearn.weights import save_weights
+
+
+def pretrain(
+    config: Config, out: Path, *, half: bool, checkpoint_every: float, on_progress: OnProgress
+) -> dict[str, Any]:
+    """Train, and write the weights with how they were made; gives the latter.
+
+    The run is in OUT.run beside the file OUT.safetensors: the same command again goes on with it.
+    """
+    folder = out.with_suffix(".run")
+    records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress)
+    if len(records) != 1:
+        raise ConfigError(
+            sentence(
+                "Pre-training takes everything at once",
+                expected="a benchmark of one batch",
+                got=f"{config.benchmark}, with {len(records)} batches",
+                do="E.g. --benchmark cifar-10, or --benchmark whole:PATH for data of your own.",
+            )
+        )
+    learner = learner_of(config, RunFolder(folder))
+    about = {
+        "network": config.network or benchmark_of(config.benchmark).network,
+        "made": " ".join(["everlearn", *sys.argv[1:]]),
+        "benchmark": config.benchmark,
+        "classes": learner.network.rows,
+        "accuracy": records[-1]["accuracy"],
+        "knobs": replace(config).to_json()["knobs"],
+    }
+    save_weights(out, learner.network, about=about, half=half)
+    return about

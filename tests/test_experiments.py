@@ -1,0 +1,157 @@
+"""The paper's experiments as commands, and pre-training."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from everlearn import catalogue
+from everlearn.benchmarks import benchmark_of, prepare
+from everlearn.cli import main
+from everlearn.errors import ConfigError
+from everlearn.experiments import EXPERIMENTS
+from everlearn.experiments.reproduce import Order, configs, described
+from everlearn.presets import preset
+from everlearn.runs import RunFolder
+from everlearn.weights import read_about
+
+QUICK = ["--set=training.first.epochs=1", "--set=training.later.epochs=1"]
+
+
+def test_the_catalogue_lists_every_experiment() -> None:
+    assert list(catalogue.EXPERIMENTS) == list(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("budget", ["cpu", "paper"])
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_every_variant_is_a_strategy_that_can_be_built(name: str, budget: Any) -> None:
+    """Knobs, settings, benchmarks and figures are such that exist; folders are each their own."""
+    experiment = EXPERIMENTS[name]
+    found = configs(experiment, Order(budget=budget, runs=2))
+    assert len({folder for folder, _ in found}) == len(found)
+    for _, config in found:
+        chosen = benchmark_of(config.benchmark)
+        slots = preset(config.strategy, config.setting or chosen.setting, config.knobs)
+        slots.refuse_senseless()
+    assert set(experiment.figures) <= set(catalogue.FIGURES)
+
+
+def epochs(name: str, budget: Any) -> dict[str, tuple[int, int]]:
+    """Epochs on B_1 and later, by strategy."""
+    found = {}
+    for _, config in configs(EXPERIMENTS[name], Order(budget=budget)):
+        training = preset(config.strategy, config.setting or "cifarnet/icifar-100", config.knobs).training
+        found[config.strategy] = (training.first.epochs, training.later.epochs)
+    return found
+
+
+def test_the_paper_s_budget_has_the_paper_s_epochs() -> None:
+    assert epochs("icifar100", "paper") == {
+        "naive": (60, 60),
+        "lwf": (20, 20),
+        "ewc": (60, 25),
+        "si": (60, 60),
+        "cwr": (60, 60),
+        "cwr+": (60, 60),
+        "ar1": (60, 60),
+        "cumulative": (180, 180),
+    }
+
+
+def test_what_the_variants_are() -> None:
+    labels = {
+        config.knobs.get("head", "plain"): folder for folder, config in configs(EXPERIMENTS["mt-vs-sit"], Order())
+    }
+    assert set(labels) == {"plain", "per_task"}
+    growths = [config.knobs["head.growth"] for _, config in configs(EXPERIMENTS["head-growth"], Order())]
+    assert growths == ["maximal", "expanding", "expanding"] * 2
+    strategies = [config.strategy for _, config in configs(EXPERIMENTS["ar1-regularisers"], Order())]
+    assert strategies == ["cwr+", "ar1", "ar1-ewc", "ar1-lwf"]
+    networks = {config.network for _, config in configs(EXPERIMENTS["mt-vs-sit"], Order())}
+    assert networks == {None}
+    assert benchmark_of("cifar-split-6").network == "cifarnet"  # random weights: CIFAR-10 is B_1 there
+
+
+def test_the_budget_is_told() -> None:
+    text = described("ablation", Order(budget="paper", benchmark="icifar-100"))
+    assert "budget paper" in text
+    assert "CWR+, unit deviation: cwr+ on icifar-100, 60 epochs on B_1, 60 on later batches" in text
+
+
+def test_an_experiment_is_learnt_drawn_and_not_learnt_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["reproduce", "ablation", "--benchmark=digits", *QUICK, f"--out={tmp_path}", "--jobs=2"]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    assert "| CWR, mean shift |" in printed.out
+    for name in ("digits-accuracy_curves.png", "digits-accuracy_curves.svg", "digits-bars.svg", "digits-table.md"):
+        assert (tmp_path / "figures" / name).stat().st_size > 200
+    assert (tmp_path / "report.html").exists()
+    records = RunFolder(tmp_path / "CWR+ (both)" / "run-1").records()
+    assert len(records) == 4
+    assert f"{100 * records[-1]['accuracy']:.1f}" in printed.out
+    before = {path: path.read_text() for path in tmp_path.glob("*/run-1/records.jsonl")}
+    assert len(before) == 8
+    assert main(command) == 0
+    assert before == {path: path.read_text() for path in tmp_path.glob("*/run-1/records.jsonl")}  # times and all
+
+
+def test_an_unknown_experiment_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "table3"]) == 1
+    assert "Unknown experiment: expected one of ['table2'" in capsys.readouterr().err
+
+
+def test_joined_batches_are_the_same_classes() -> None:
+    from everlearn import benchmarks, data
+
+    y = np.repeat(np.arange(100), 2)
+    x = np.zeros((200, 3, 32, 32), dtype=np.uint8)
+    source = data.Source("toy", data.Patterns(x, y), data.Patterns(x, y), tuple(map(str, range(100))))
+    plain, joined = (benchmarks.benchmark_of(n).stream(n, source, 3) for n in ("icifar-100", "icifar-100+joined"))
+    assert [len(batch) for batch in joined.batches] == [10, 30, 30, 30]
+    assert set(joined.batches[1]) == {c for batch in plain.batches[1:4] for c in batch}
+
+
+# --- pre-training -----------------------------------------------------------------------------------
+
+
+def test_pretraining_saves_a_network_that_runs_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "digits.safetensors"
+    command = ["pretrain", "--benchmark=whole:digits", "--network=small", *QUICK, f"--out={out}"]
+    assert main(command) == 0
+    about = read_about(out)
+    assert about["accuracy"] > 0.5
+    assert f"{100 * about['accuracy']:.1f} %" in capsys.readouterr().out
+    records = (tmp_path / "digits.run" / "records.jsonl").read_text()
+    assert main(command) == 0  # the run beside it is done already: its times are the same
+    assert (tmp_path / "digits.run" / "records.jsonl").read_text() == records
+    _, _, fresh = prepare("digits", strategy="ar1")
+    _, _, warm = prepare("digits", strategy="ar1", weights=str(out))
+    stored = RunFolder(tmp_path / "digits.run").checkpoint()
+    assert stored is not None
+    trained = stored["learner"]["network"]
+    for name, value in warm.weights().items():
+        if name.startswith("trunk."):
+            assert torch.equal(value, trained[name])
+            assert not torch.equal(value, fresh.weights()[name])
+    assert (
+        main(["run", "--benchmark=digits", "--strategy=cwr+", f"--weights={out}", *QUICK, f"--out={tmp_path}/r"]) == 0
+    )
+    assert json.loads((tmp_path / "r" / "config.json").read_text())["weights"] == str(out)
+
+
+def test_pretraining_takes_one_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", "--benchmark=digits", *QUICK, f"--out={tmp_path / 'x.safetensors'}"]) == 1
+    assert "expected a benchmark of one batch, got digits, with 4 batches" in capsys.readouterr().err
+
+
+def test_any_source_as_one_batch(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (20, 8, 8), dtype=np.uint8), y=np.arange(20) % 2)
+    stream, _, learner = prepare(f"whole:{tmp_path / 'mine.npz'}", strategy="naive")
+    assert [batch.classes for batch in stream] == [[0, 1]]
+    assert learner.network.input_shape == (1, 8, 8)
+    with pytest.raises(ConfigError, match=r"Unknown source: expected one of \['digits'"):
+        prepare("whole:nothing", strategy="naive")
