@@ -13,9 +13,9 @@ from everlearn.errors import DataError, sentence
 from everlearn.figures.series import Series, first_of, missing
 from everlearn.figures.style import WIDTH, B, colour, log_axis, sheet, styled
 from everlearn.figures.style import text as drawn
-from everlearn.report import fields as f
+from everlearn.records import Record
+from everlearn.records import fields as f
 from everlearn.report.matrices import chosen
-from everlearn.report.records import Record
 
 MOST = 4
 """So many batches at most side by side; of a longer stream, the first ones and the last."""

@@ -6,9 +6,9 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from everlearn.errors import DataError, sentence
-from everlearn.report.groups import Benchmark, Group, benchmarks
-from everlearn.report.names import COLOURS, DASHES, MARKERS, Look
-from everlearn.report.records import Run, read
+from everlearn.records import Run, read
+from everlearn.records.groups import Benchmark, Group, benchmarks
+from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
 
 _IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
 """The colours of variants: neighbours are far apart."""

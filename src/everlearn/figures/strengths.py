@@ -24,8 +24,8 @@ from everlearn.figures.style import (
     styled,
 )
 from everlearn.figures.style import text as drawn
-from everlearn.report.groups import Spread, spread
-from everlearn.report.records import Run
+from everlearn.records import Run
+from everlearn.records.groups import Spread, spread
 
 
 @dataclass(frozen=True)

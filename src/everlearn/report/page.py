@@ -7,10 +7,10 @@ from pathlib import Path
 
 from everlearn.errors import EverlearnError, sentence
 from everlearn.files import write_atomically
+from everlearn.records import Run, read
+from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.report import curves, matrices, sections
-from everlearn.report.groups import Benchmark, Group, benchmarks
 from everlearn.report.markup import Html, join, tag
-from everlearn.report.records import Run, read
 from everlearn.report.tables import DEVIATION, PERCENT, written
 
 

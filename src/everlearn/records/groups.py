@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from everlearn.report import names
-from everlearn.report.records import Config, Record, Run
+from everlearn.records import names
+from everlearn.records.reading import Config, Record, Run
 
 
 @dataclass(frozen=True)
