@@ -157,6 +157,11 @@ def benchmarks(runs: Sequence[Run]) -> list[Benchmark]:
     return found
 
 
+def alike(one: Run, two: Run) -> bool:
+    """Whether two runs are of one strategy in one configuration on one benchmark, whatever their numbers and seeds."""
+    return (one.benchmark, one.strategy, _key(one)) == (two.benchmark, two.strategy, _key(two))
+
+
 def _rank(group: Group) -> tuple[bool, bool, float, str]:
     final = group.over("final")
     return group.upper_bound, final is None, -final.mean if final else 0.0, group.label
