@@ -38,10 +38,13 @@ _NOT_LEARNT = {
     "si": f"Regularisation is too strong there: lower λ (si.lam) or w_i (si.w_i), or {_MORE}.",
     "": f"Regularisation is too strong there: lower λ, or {_MORE}.",
 }
+_TOO_MUCH = "There is too much training for what the network can still learn: lower training.later's epochs or rate."
+_ROWS = "Only rows are trained, and some outgrow the others: lower training.later's epochs or rate."
+_BAR_AND_BAND = {"freeze": _ROWS, "": _TOO_MUCH}
 _BAR = {
-    "none": "There is too much training for what the network can still learn: lower training.later's epochs or rate.",
-    "freeze": "Only rows are trained, and some outgrow the others: lower training.later's epochs or rate.",
-    "lwf": "There is too much training for what the network can still learn: lower training.later's epochs or rate.",
+    "none": _TOO_MUCH,
+    "freeze": _ROWS,
+    "lwf": _TOO_MUCH,
     "": "The network's capacity is saturated, or there is too much training for what is left of it: lower λ so that "
     "weights can move, or lower training.later's epochs or rate.",
 }
@@ -67,6 +70,7 @@ _TABLES = {
     "forgetting": _FORGETTING,
     "not_learnt": _NOT_LEARNT,
     "bar": _BAR,
+    "bar_and_band": _BAR_AND_BAND,
     "importance_zero": _ZERO,
     "importance_saturated": _SATURATED,
     "same_as_naive": _SAME,
@@ -80,7 +84,7 @@ def kind(run: Run) -> str:
 
 
 def advice(name: str, run: Run) -> str:
-    """The direction to turn for an alarm, in a sentence."""
+    """The direction to turn for an alarm (or for a bar beside a band), in a sentence."""
     table = _TABLES[name]
     return table.get(kind(run), table[""])
 

@@ -43,13 +43,15 @@ class Alarm:
         }
 
 
-def severity(batches: Sequence[int], last: int) -> Severity:
-    """How bad it is that something holds after these batches of a run that came to batch `last`.
+def severity(batches: Sequence[int], of: int, *, last: bool = True) -> Severity:
+    """How bad it is that something holds after these batches of a run that came to batch `of`.
 
-    >>> severity([2], last=9), severity([2, 3, 4, 5], last=9), severity([9], last=9)
-    ('amber', 'red', 'red')
+    last: whether it is bad already if it holds after that one: not for what concerns only the newest classes.
+
+    >>> severity([2], 9), severity([2, 3, 4, 5], 9), severity([9], 9), severity([9], 9, last=False)
+    ('amber', 'red', 'red', 'amber')
     """
-    return "red" if last in batches or len(batches) >= OFTEN * (last - 1) else "amber"
+    return "red" if (last and of in batches) or len(batches) >= OFTEN * (of - 1) else "amber"
 
 
 def named(batches: Sequence[int]) -> str:

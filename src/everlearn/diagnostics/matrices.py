@@ -19,7 +19,7 @@ def matrix_alarms(run: Run) -> list[Alarm]:
     return [
         *([_forgetting(run, bands)] if bands else []),
         *([_not_learnt(run, blanks)] if blanks else []),
-        *([_bar(run, bars)] if bars else []),
+        *([_bar(run, bars, forgets=bool(bands))] if bars else []),
     ]
 
 
@@ -27,7 +27,7 @@ def _forgetting(run: Run, found: list[Shape]) -> Alarm:
     band = [one.band or 0.0 for one in found]
     said = (
         f"After {_batches(found)}, {_mean(band)} of the patterns of older classes are given to the newest batch: a "
-        f"vertical band. That is forgetting; {_mean([one.old or 0.0 for one in found])} of them are still recognised."
+        f"vertical band. That is forgetting: {_mean([one.old or 0.0 for one in found])} of them are still recognised."
     )
     evidence = {
         "given_to_newest": band,
@@ -49,27 +49,29 @@ def _not_learnt(run: Run, found: list[Shape]) -> Alarm:
     return _alarm("not_learnt", run, found, said, evidence)
 
 
-def _bar(run: Run, found: list[Shape]) -> Alarm:
+def _bar(run: Run, found: list[Shape], *, forgets: bool) -> Alarm:
+    """forgets: whether there is a band too; then to lower λ, as a saturated network needs it, would make that worse."""
     worst = max(found, key=lambda one: one.bar or 0.0)
-    who = "class " if len(worst.bar_classes) == 1 else "classes "
-    who += " and ".join(_called(run, c) for c in worst.bar_classes)
     taken = [one.bar or 0.0 for one in found]
     said = (
-        f"After {_batches(found)}, a sharp bar: {_mean(taken)} of the patterns of all other classes are given to "
-        f"{'one class' if len(worst.bar_classes) == 1 else 'few classes'} (after B_{worst.i}, "
-        f"{percent(worst.bar or 0.0)} to {who})."
+        f"After {_batches(found)}, {_mean(taken)} of the patterns of older classes are given to "
+        f"{'one class' if len(worst.bar_classes) == 1 else 'few classes'}: a sharp bar (after B_{worst.i} on "
+        f"{' and '.join(_called(run, c) for c in worst.bar_classes)})."
     )
     evidence = {
         "given_to_few": taken,
         "share_of_mistakes": [one.mistakes for one in found],
         "classes": [list(one.bar_classes) for one in found],
     }
-    return _alarm("bar", run, found, said, evidence)
+    return _alarm("bar", run, found, said, evidence, advised="bar_and_band" if forgets else "bar")
 
 
-def _alarm(name: str, run: Run, found: Sequence[Shape], said: str, evidence: dict[str, Any]) -> Alarm:
+def _alarm(
+    name: str, run: Run, found: Sequence[Shape], said: str, evidence: dict[str, Any], advised: str | None = None
+) -> Alarm:
     batches = tuple(one.i for one in found)
-    return Alarm(name, severity(batches, run.records[-1].i), batches, said, advice(name, run), evidence)
+    how = severity(batches, run.records[-1].i, last=name != "not_learnt")
+    return Alarm(name, how, batches, said, advice(advised or name, run), evidence)
 
 
 def _batches(found: Sequence[Shape]) -> str:
@@ -82,4 +84,4 @@ def _mean(shares: Sequence[float]) -> str:
 
 def _called(run: Run, c: int) -> str:
     names = run.config.class_names if run.config else ()
-    return names[c] if c < len(names) else str(c)
+    return f"class {names[c]}" if c < len(names) else f"class {c}"

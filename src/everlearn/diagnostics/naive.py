@@ -41,7 +41,7 @@ def naive_alarms(run: Run, among: Iterable[Run]) -> list[Alarm]:
     """
     among = list(among)
     own = _pair(run, among)
-    if isinstance(own, str):
+    if isinstance(own, str) or own.p < ALPHA / max(len(among), 1):  # below the bound for any number of runs
         return []
     others = [one for one in among if one.folder != run.folder and alike(one, run) and one.number != run.number]
     by_number = {one.number: one for one in reversed(others)}

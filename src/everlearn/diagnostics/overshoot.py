@@ -64,5 +64,6 @@ def _bound(run: Run, i: int, product: float) -> float:
 def unchecked_overshoot(run: Run) -> list[str]:
     """Why overshoot could not be looked for in some batches, where there is importance at all."""
     held = [record.i for record in run.records if record.i > 1 and run.records[record.i - 2].importance is not None]
-    missing = [i for i in held if least_pull(run)[i - 1] is None]
+    pulls = least_pull(run)
+    missing = [i for i in held if pulls[i - 1] is None]
     return [f"Overshoot in {named(missing)}: η, λ or F̂ is not recorded."] if missing else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from everlearn.diagnostics.thresholds import BAND, BAR, FEW, LEARNT, LOST
+from everlearn.diagnostics.thresholds import BAND, BAR, FEW, KEPT, LEARNT, LOST, TILT
 from everlearn.records import Matrix, Record
 
 
@@ -15,8 +15,8 @@ class Shape:
 
     band: of older classes' patterns, given to B_i's classes; blind: what a blind guess would give them. old, new:
     recognised of the classes that are not in B_i, and of those that B_i brought first; lost: of the latter, given to
-    older classes. bar: given to a few classes by all others; bar_classes: those; mistakes: the share of all mistakes
-    that are theirs; size: how many classes the newest batch has.
+    older classes. bar: of older classes' patterns (of all, if none is older), given to a few others; bar_classes:
+    those; mistakes: their share of the mistakes made on such patterns; size: how many classes the newest batch has.
     """
 
     i: int
@@ -32,8 +32,12 @@ class Shape:
 
     @property
     def is_band(self) -> bool:
-        """Forgetting: half-way or more from a blind guess to giving everything to the newest batch."""
-        return self.band is not None and self.band - self.blind >= BAND * (1 - self.blind)
+        """Forgetting: far from a blind guess towards giving everything to the newest batch; less far out of balance."""
+        if self.band is None or self.blind == 1:
+            return False
+        way = (self.band - self.blind) / (1 - self.blind)
+        tilted = self.old is not None and self.new is not None and self.old < KEPT * self.new
+        return way >= BAND or (tilted and way >= TILT)
 
     @property
     def is_blank(self) -> bool:
@@ -58,7 +62,7 @@ def shape(record: Record) -> Shape:
     before = {c for batch in record.batches[: record.i - 1] for c in batch}
     fresh = [place[c] for c in record.classes if c not in before]
     totals, matrix = record.totals, record.confusion
-    bar, bar_classes, mistakes = _bar(record, seen, newest)
+    bar, bar_classes, mistakes = _bar(record, older or seen, seen, newest)
     return Shape(
         i=record.i,
         blind=len(newest) / max(len(seen), 1),
@@ -89,16 +93,22 @@ def _right(matrix: Matrix, totals: Matrix, rows: list[int]) -> float | None:
     return float(matrix[rows, rows].sum() / patterns) if patterns else None
 
 
-def _bar(record: Record, seen: list[int], newest: list[int]) -> tuple[float | None, tuple[int, ...], float]:
-    """What the few classes that take most take of all others, which they are, and their share of all mistakes."""
-    wrong = record.confusion[np.ix_(seen, seen)].copy()
+def _bar(
+    record: Record, rows: list[int], seen: list[int], newest: list[int]
+) -> tuple[float | None, tuple[int, ...], float]:
+    """What the few classes that take most take of these rows, which they are, and their share of the mistakes there.
+
+    Rows are those of older classes: where new ones alone are given to a few old classes, they were not learnt, and
+    that is no bar.
+    """
+    wrong = record.confusion.copy()
     np.fill_diagonal(wrong, 0)
-    few = max(1, len(newest) // FEW)
-    top = [int(k) for k in np.argsort(-wrong.sum(axis=0), kind="stable")[:few]]
-    others = [k for k in seen if k not in top]
-    taken, patterns = int(wrong[np.ix_(others, top)].sum()), int(record.totals[others].sum())
-    if not patterns or (len(newest) == 1 and top == newest):  # a batch of one class: its band is a bar
+    taken = wrong[np.ix_(rows, seen)].sum(axis=0)
+    top = [seen[k] for k in np.argsort(-taken, kind="stable")[: FEW if len(newest) >= 10 else 1]]
+    others = [k for k in rows if k not in top]
+    patterns, mistakes = int(record.totals[others].sum()), int(taken.sum())
+    if not patterns or not mistakes or (len(newest) == 1 and top == newest):  # a batch of one class: its band is a bar
         return None, (), 0.0
-    mistakes = int(wrong.sum())
     classes = tuple(sorted(record.order[k] for k in top))
-    return taken / patterns, classes, int(wrong[:, top].sum()) / mistakes if mistakes else 0.0
+    given = int(wrong[np.ix_(others, top)].sum())
+    return given / patterns, classes, int(wrong[np.ix_(rows, top)].sum()) / mistakes
