@@ -29,10 +29,10 @@ def add(commands: Commands) -> None:
 
 def command_doctor(arguments: argparse.Namespace) -> int:
     """Print the alarms of all runs named."""
-    from everlearn.diagnostics import alarms, unchecked
+    from everlearn.diagnostics import Among, alarms, unchecked
 
     runs = _read(arguments.runs)
-    among = [*runs, *(_read([arguments.among]) if arguments.among else [])]
+    among = Among([*runs, *(_read([arguments.among]) if arguments.among else [])])
     found = [(run, alarms(run, among), unchecked(run, among)) for run in runs]
     if arguments.json:
         said = [{**_about(run), "alarms": [one.to_json() for one in a], "unchecked": u} for run, a, u in found]

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from everlearn.diagnostics.advice import advice
 from everlearn.diagnostics.alarm import Alarm, Severity, percent
 from everlearn.diagnostics.mcnemar import mid_p
 from everlearn.diagnostics.thresholds import ALPHA, SAME
 from everlearn.records import Run
-from everlearn.records.groups import alike
+from everlearn.records.groups import kind
 from everlearn.records.predictions import predicted, truth
 
 _NAIVE = "naive"
@@ -27,25 +28,47 @@ class Pair:
     only_naive: int
     patterns: int
 
-    @property
+    @cached_property
     def p(self) -> float:
         return mid_p(self.only_run, self.only_naive)
 
 
-def naive_alarms(run: Run, among: Iterable[Run]) -> list[Alarm]:
+class Among:
+    """Runs that stand together, and what was found out about them: pairs with Naive, and which repeat each other."""
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._naive: dict[tuple[str, int], list[Run]] = {}
+        self._kinds: dict[tuple[object, ...], list[Run]] = {}
+        self._pairs: dict[int, tuple[Run, Pair | str]] = {}  # a run is kept, so that its id stays its own
+        for run in runs:
+            self._kinds.setdefault(kind(run), []).append(run)
+            if _plain(run) and len(run.records) > 1:
+                self._naive.setdefault((run.benchmark, run.number), []).append(run)
+
+    def pair(self, run: Run) -> Pair | str:
+        """The run beside its Naive run, or the reason why there is no such pair; "" for Naive itself."""
+        if id(run) not in self._pairs:
+            self._pairs[id(run)] = run, _pair(run, self._naive.get((run.benchmark, run.number), []))
+        return self._pairs[id(run)][1]
+
+    def pairs(self, run: Run) -> list[Pair]:
+        """The pairs of the run's repeats, one for each other number of a run."""
+        repeats = {one.number: one for one in reversed(self._kinds.get(kind(run), []))}
+        found = [self.pair(one) for number, one in sorted(repeats.items()) if number != run.number]
+        return [pair for pair in found if isinstance(pair, Pair)]
+
+
+def naive_alarms(run: Run, among: Among) -> list[Alarm]:
     """Whether a strategy cannot be told from Naive, over all runs of it that have a Naive run beside them.
 
     The patterns on which one alone is right are added over these runs, each with its own Naive run, and tested
     together. A run that differs from its Naive run for itself (p < ALPHA / runs, Bonferroni's bound) tells them apart
     too: differences in both directions do not cancel.
     """
-    among = list(among)
-    own = _pair(run, among)
-    if isinstance(own, str) or own.p < ALPHA / max(len(among), 1):  # below the bound for any number of runs
+    own = among.pair(run)
+    if isinstance(own, str):
         return []
-    others = [one for one in among if one.folder != run.folder and alike(one, run) and one.number != run.number]
-    by_number = {one.number: one for one in reversed(others)}
-    pairs = [own, *(pair for one in by_number.values() if isinstance(pair := _pair(one, among), Pair))]
+    pairs = [own, *among.pairs(run)]
     better, worse = sum(pair.only_run for pair in pairs), sum(pair.only_naive for pair in pairs)
     together, patterns = mid_p(better, worse), sum(pair.patterns for pair in pairs)
     if together < ALPHA or any(pair.p < ALPHA / len(pairs) for pair in pairs):
@@ -67,19 +90,18 @@ def naive_alarms(run: Run, among: Iterable[Run]) -> list[Alarm]:
     return [Alarm("same_as_naive", severity, (own.i,), said, advice("same_as_naive", run), evidence)]
 
 
-def unchecked_naive(run: Run, among: Iterable[Run]) -> list[str]:
+def unchecked_naive(run: Run, among: Among) -> list[str]:
     """Why the run could not be compared with Naive, if it could not."""
-    why = _pair(run, list(among))
+    why = among.pair(run)
     return [f"Whether it can be told from Naive: {why}."] if isinstance(why, str) and why else []
 
 
-def _pair(run: Run, among: list[Run]) -> Pair | str:
-    """The run beside its Naive run, or the reason why there is no such pair; "" for Naive itself."""
+def _pair(run: Run, naive_runs: list[Run]) -> Pair | str:
     if _plain(run):
         return ""
     if len(run.records) < 2:
         return "fewer than two batches have been learnt"
-    beside = [one for one in among if _beside(run, one)]
+    beside = [one for one in naive_runs if _stream(run) == _stream(one) and _frame(run) == _frame(one)]
     if not beside:
         return "there is no Naive run of the same benchmark, order and network beside it"
     for naive in sorted(beside, key=lambda one: _differences(run, one)):
@@ -93,13 +115,6 @@ def _plain(run: Run) -> bool:
     """Whether a run is Naive's, with none of its slots exchanged."""
     knobs = run.config.knobs if run.config else {}
     return run.strategy == _NAIVE and not {"regulariser", "memory"} & set(knobs)
-
-
-def _beside(run: Run, naive: Run) -> bool:
-    """Whether a run is Naive's on the same patterns in the same order, with the same network."""
-    if not _plain(naive) or len(naive.records) < 2 or (naive.benchmark, naive.number) != (run.benchmark, run.number):
-        return False
-    return _stream(run) == _stream(naive) and _frame(run) == _frame(naive)
 
 
 def _stream(run: Run) -> tuple[object, ...]:

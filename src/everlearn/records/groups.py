@@ -157,9 +157,9 @@ def benchmarks(runs: Sequence[Run]) -> list[Benchmark]:
     return found
 
 
-def alike(one: Run, two: Run) -> bool:
-    """Whether two runs are of one strategy in one configuration on one benchmark, whatever their numbers and seeds."""
-    return (one.benchmark, one.strategy, _key(one)) == (two.benchmark, two.strategy, _key(two))
+def kind(run: Run) -> tuple[object, ...]:
+    """The same for runs of one strategy in one configuration on one benchmark, whatever their numbers and seeds."""
+    return run.benchmark, run.strategy, _key(run)
 
 
 def _rank(group: Group) -> tuple[bool, bool, float, str]:

@@ -1,6 +1,6 @@
 """What to look at: the alarms of each strategy, in words."""
 
-from everlearn.diagnostics import NAMES, Alarm, alarms
+from everlearn.diagnostics import NAMES, Alarm, Among, alarms
 from everlearn.records import Run
 from everlearn.records.groups import Benchmark, Group
 from everlearn.report.curves import swatch
@@ -11,7 +11,8 @@ _WORDS = {"red": "Red", "amber": "Amber", "green": "Green"}
 
 def to_look_at(bench: Benchmark) -> Html:
     """For each strategy its alarms over all runs, the same one of several runs told once; or that there is none."""
-    told = [_strategy(bench, group) for group in bench.groups if any(run.records for run in group.runs)]
+    among = Among(bench.runs)
+    told = [_strategy(among, group) for group in bench.groups if any(run.records for run in group.runs)]
     note = tag(
         "p",
         "From confusion matrices, importances, weight changes and predictions, by fixed thresholds. Red: it holds "
@@ -21,10 +22,10 @@ def to_look_at(bench: Benchmark) -> Html:
     return join(tag("dl", *told, class_="alarms"), note)
 
 
-def _strategy(bench: Benchmark, group: Group) -> Html:
+def _strategy(among: Among, group: Group) -> Html:
     found: dict[str, list[tuple[Run, Alarm]]] = {}
     for run in group.runs:
-        for alarm in alarms(run, among=bench.runs):
+        for alarm in alarms(run, among):
             found.setdefault(alarm.name, []).append((run, alarm))
     head = tag("dt", swatch(group.look), tag("span", group.title, class_="name"))
     listed = [_told(group, same) for same in sorted(found.values(), key=_first_red)]
