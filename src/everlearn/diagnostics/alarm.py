@@ -77,8 +77,8 @@ def _span(span: list[int]) -> list[str]:
 def percent(share: float) -> str:
     """A share in per cent, with a decimal only where it says something; not quite all is never 100 %.
 
-    >>> percent(0.834), percent(0.0042), percent(0.9996), percent(1.0)
-    ('83 %', '0.4 %', '99.96 %', '100 %')
+    >>> [percent(share).replace("\\xa0", " ") for share in (0.834, 0.0042, 0.9996, 1.0)]
+    ['83 %', '0.4 %', '99.96 %', '100 %']
     """
     for digits in (0, 1, 2, 3):
         text = f"{100 * share:.{digits}f}"

@@ -12,7 +12,7 @@ def mid_p(b: int, c: int) -> float:
     with n = b + c and 1/2. With k = min(b, c), p = 2·P(X ≤ k) − P(X = k): half of the observed point's weight, since
     the exact test is too shy. One for b = c, and where the two never differ.
 
-    >>> mid_p(1, 5)  # 2·(1 + 6)/64 − 6/64
+    >>> round(mid_p(1, 5), 12)  # 2·(1 + 6)/64 − 6/64
     0.125
     >>> mid_p(0, 0), mid_p(3, 3)
     (1.0, 1.0)
