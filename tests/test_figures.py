@@ -27,7 +27,7 @@ from everlearn.cli import main
 from everlearn.errors import ConfigError, DataError, EverlearnError
 from everlearn.figures import Series, saving, style
 from everlearn.figures.album import _DRAWN
-from everlearn.report.records import Config
+from everlearn.records import Config
 from tests import report_toys as toys
 from tests.report_toys import HOSTILE, chromium, opened, write_run
 

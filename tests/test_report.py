@@ -16,7 +16,8 @@ import pytest
 
 from everlearn import report
 from everlearn.errors import EverlearnError
-from everlearn.report import names, png
+from everlearn.records import names
+from everlearn.report import png
 from tests import report_toys as toys
 from tests.report_toys import BENCHMARKS, HOSTILE, STRATEGIES, Cells, Written, chromium, opened, said, write_run
 

@@ -25,10 +25,10 @@ from everlearn.figures.style import (
     tint,
 )
 from everlearn.figures.style import text as drawn
-from everlearn.report.groups import METRICS, spread
+from everlearn.records import Record
+from everlearn.records.groups import METRICS, spread
+from everlearn.records.names import spelt
 from everlearn.report.matrices import chosen
-from everlearn.report.names import spelt
-from everlearn.report.records import Record
 from everlearn.report.tables import written
 
 MOST = 12

@@ -24,9 +24,9 @@ from everlearn.figures.style import (
     styled,
 )
 from everlearn.figures.style import text as drawn
+from everlearn.records import Record, Run
+from everlearn.records.groups import spread
 from everlearn.report.axes import apart, ticks
-from everlearn.report.groups import spread
-from everlearn.report.records import Record, Run
 
 HEIGHT, LABEL = 2.45, 1.12  # inches: a panel's height, and the room for names beside it
 _SHORT = 12  # letters: names that are longer stand in a legend

@@ -2,61 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from everlearn.errors import DataError, sentence
+from everlearn.diagnostics.importance import Histogram, histogram
 from everlearn.figures.series import Series, first_of, missing
 from everlearn.figures.style import WIDTH, B, colour, log_axis, sheet, styled
 from everlearn.figures.style import text as drawn
-from everlearn.report import fields as f
 from everlearn.report.matrices import chosen
-from everlearn.report.records import Record
 
 MOST = 4
 """So many batches at most side by side; of a longer stream, the first ones and the last."""
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """F̂ after a batch: counts between edges, the shares that are zero and saturated at max_F, and the largest F̂."""
-
-    edges: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    zero: float
-    saturated: float
-    largest: float | None = None
-
-
-def histogram(record: Record) -> Histogram | None:
-    """What a record says of F̂; None where there is none."""
-    if record.importance is None:
-        return None
-    where = f"the importance of {record.strategy}, run {record.run}, batch {record.i}"
-    read = f.Fields(record.importance, where)
-    edges, counts = np.array(read.need("edges", _numbers)), np.array(read.need("counts", f.counts), dtype=np.int64)
-    if len(edges) != len(counts) + 1 or not (np.diff(edges) > 0).all() or not edges[0] > 0:
-        raise DataError(
-            sentence(
-                f"{where} cannot be drawn",
-                expected="rising edges above 0, one more than counts",
-                got=f"{len(edges)} edges and {len(counts)} counts",
-                do="Repeat the run, or move its folder elsewhere.",
-            )
-        )
-    shares = read.need("zero", f.share), read.need("saturated", f.share)
-    return Histogram(edges, counts, *shares, read.may("max", f.number, None))
-
-
-def _numbers(x: object) -> list[float]:
-    """a list of finite numbers"""
-    if not isinstance(x, list):
-        raise TypeError
-    return [f.number(one) for one in x]
 
 
 def _first_and_last(of: int) -> list[int]:

@@ -1,6 +1,6 @@
 """What the paper says in numbers. Its curves are images: where its text gives no number, there is none here."""
 
-from everlearn.report.records import Config
+from everlearn.records import Config
 
 _CORE50 = ("core50", "core50-nc")
 _KNOWN: tuple[tuple[tuple[str, ...], str | None, str, str], ...] = (

@@ -6,9 +6,9 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from everlearn.errors import DataError, sentence
-from everlearn.report.groups import Benchmark, Group, benchmarks
-from everlearn.report.names import COLOURS, DASHES, MARKERS, Look
-from everlearn.report.records import Run, read
+from everlearn.records import Run, read
+from everlearn.records.groups import Benchmark, Group, benchmarks
+from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
 
 JOINED = "+joined"
 """The same stream with batches joined, drawn together with it: a point stands where as many classes have been seen."""

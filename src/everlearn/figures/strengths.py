@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from everlearn.figures.importance import histogram
+from everlearn.diagnostics.overshoot import lam, pull
 from everlearn.figures.series import Series, first_of, missing
 from everlearn.figures.style import (
     QUIET,
@@ -24,8 +24,8 @@ from everlearn.figures.style import (
     styled,
 )
 from everlearn.figures.style import text as drawn
-from everlearn.report.groups import Spread, spread
-from everlearn.report.records import Run
+from everlearn.records import Run
+from everlearn.records.groups import Spread, spread
 
 
 @dataclass(frozen=True)
@@ -34,30 +34,6 @@ class _Panel:
     label: str
     members: list[tuple[Series, list[Spread | None]]]
     bound: float | None = None
-
-
-def lam(run: Run) -> list[float | None]:
-    """λ_i of each batch."""
-    return [record.lam for record in run.records]
-
-
-def eta(run: Run) -> list[float | None]:
-    """The largest η of each batch: as recorded, or else of the steps that were logged."""
-    logged = {
-        record.i: [event.eta for event in run.events if event.i == record.i and event.eta is not None]
-        for record in run.records
-    }
-    return [max(logged[r.i], default=None) if r.eta is None else r.eta for r in run.records]
-
-
-def pull(run: Run) -> list[float | None]:
-    """η_i·λ_i·max F̂ of each batch, F̂ being that after the batch before; None where a factor is not recorded.
-
-    Above 1, a weight is pulled past its old value.
-    """
-    largest = [None if (found := histogram(record)) is None else found.largest for record in run.records]
-    factors = zip(eta(run), lam(run), [None, *largest[:-1]], strict=True)
-    return [None if a is None or b is None or c is None else a * b * c for a, b, c in factors]
 
 
 @styled()

@@ -17,9 +17,9 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from everlearn.records.names import DASHES, Look
 from everlearn.report.axes import batch_ticks
 from everlearn.report.markup import plain
-from everlearn.report.names import DASHES, Look
 from everlearn.report.png import EMPTY, colours
 
 DPI = 200

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from everlearn.records import Record, Run
+from everlearn.records.groups import Benchmark, Group, Spread
+from everlearn.records.names import DASHES, MARKERS, Look
 from everlearn.report.axes import Frame, apart, batch_ticks, ticks
-from everlearn.report.groups import Benchmark, Group, Spread
 from everlearn.report.markup import Html, fold, join, scroll, tag
-from everlearn.report.names import DASHES, MARKERS, Look
-from everlearn.report.records import Record, Run
 from everlearn.report.tables import written
 
 

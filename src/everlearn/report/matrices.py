@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
+from everlearn.records import Record, Run
+from everlearn.records.groups import Benchmark, Group
 from everlearn.report.curves import swatch
-from everlearn.report.groups import Benchmark, Group
 from everlearn.report.markup import Html, fold, join, scroll, tag
 from everlearn.report.png import EMPTY, by_row, picture
-from everlearn.report.records import Record, Run
 from everlearn.report.tables import PERCENT
 
 MOST = 30

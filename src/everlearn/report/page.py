@@ -7,10 +7,10 @@ from pathlib import Path
 
 from everlearn.errors import EverlearnError, sentence
 from everlearn.files import write_atomically
-from everlearn.report import curves, matrices, sections
-from everlearn.report.groups import Benchmark, Group, benchmarks
+from everlearn.records import Run, read
+from everlearn.records.groups import Benchmark, Group, benchmarks
+from everlearn.report import curves, look, matrices, sections
 from everlearn.report.markup import Html, join, tag
-from everlearn.report.records import Run, read
 from everlearn.report.tables import DEVIATION, PERCENT, written
 
 
@@ -92,6 +92,7 @@ def _benchmark(bench: Benchmark, k: int) -> Html:
     parts: list[tuple[str, str, list[Html]]] = [
         ("curve", "Accuracy by batch", [curves.figure(bench, curves.ACCURACY, where, shared=True, caption=accuracy)]),
         ("final", "Final accuracy", [sections.final(bench), sections.kept(bench)]),
+        ("look", "What to look at", [look.to_look_at(bench)]),
         ("cm", "Confusion matrices", [matrices.figure(bench, where)]),
         ("storage", "Storage", [sections.storage(bench)]),
         (

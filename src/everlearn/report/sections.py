@@ -3,10 +3,10 @@
 import json
 from dataclasses import dataclass
 
+from everlearn.records import Run
+from everlearn.records.groups import METRICS, Benchmark, Group, Spread
 from everlearn.report.curves import swatch
-from everlearn.report.groups import METRICS, Benchmark, Group, Spread
 from everlearn.report.markup import Html, fold, join, plain, scroll, tag
-from everlearn.report.records import Run
 from everlearn.report.tables import DEVIATION, runs_of, written
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from everlearn.report.groups import METRICS, Benchmark, Group, Spread, benchmarks
+from everlearn.records import read
+from everlearn.records.groups import METRICS, Benchmark, Group, Spread, benchmarks
 from everlearn.report.markup import plain
-from everlearn.report.records import read
 
 PERCENT = "\N{NO-BREAK SPACE}%"
 DEVIATION = "sample standard deviation (n − 1)"

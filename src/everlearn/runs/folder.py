@@ -100,11 +100,18 @@ class RunFolder:
 
     def save_predictions(self, i: int, predictions: dict[str, NDArray[Any]]) -> None:
         """Keep what was predicted for every test pattern after B_i."""
+        for name, values in predictions.items():
+            self._save_classes(f"{i:03d}-{name}", values)
+
+    def save_truth(self, y: NDArray[Any]) -> None:
+        """Keep the true class of every test pattern, so that predictions can be compared pattern by pattern."""
+        self._save_classes("true", y)
+
+    def _save_classes(self, name: str, classes: NDArray[Any]) -> None:
         folder = self.path / "predictions"
         folder.mkdir(exist_ok=True)
-        for name, values in predictions.items():
-            with writing(folder / f"{i:03d}-{name}.npy") as file:
-                np.save(file, values.astype(np.int16), allow_pickle=False)
+        with writing(folder / f"{name}.npy") as file:
+            np.save(file, classes.astype(np.int16), allow_pickle=False)
 
 
 def line_of(value: dict[str, Any]) -> bytes:

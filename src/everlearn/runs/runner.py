@@ -61,6 +61,7 @@ class Runner:
         """Learn what is left of the stream."""
         self.folder.settle(self.config, self._about())
         self.folder.mend_records()
+        self.folder.save_truth(self.test.y)
         pending = self._restore()
         if pending is not None:
             self._record(pending)

@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from everlearn.report import names
-from everlearn.report.records import Config, Record, Run
+from everlearn.records import names
+from everlearn.records.reading import Config, Record, Run
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,11 @@ def benchmarks(runs: Sequence[Run]) -> list[Benchmark]:
         synthetic = names.is_synthetic(name) or any(run.config.synthetic for run in here if run.config)
         found.append(Benchmark(name, synthetic, tuple(sorted(groups, key=_rank)), tuple(sorted(repeated))))
     return found
+
+
+def kind(run: Run) -> tuple[object, ...]:
+    """The same for runs of one strategy in one configuration on one benchmark, whatever their numbers and seeds."""
+    return run.benchmark, run.strategy, _key(run)
 
 
 def _rank(group: Group) -> tuple[bool, bool, float, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DataError, sentence
-from everlearn.report import fields as f
+from everlearn.records import fields as f
 
 Matrix = NDArray[np.int64]
 
@@ -94,12 +94,16 @@ class Config:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run: where it is (from the folder that was read), how it was made, and what it left, batch by batch."""
+    """A run: where it is (from the folder that was read), how it was made, and what it left, batch by batch.
+
+    folder: where its files are, if it came from disk.
+    """
 
     place: str
     config: Config | None
     records: tuple[Record, ...]
     events: tuple[Event, ...] = ()
+    folder: Path | None = None
 
     @property
     def _named(self) -> Record | Config:
@@ -167,7 +171,7 @@ def _read_run(place: Path, folder: Path) -> Run | None:
     if config is None and not records:
         return None
     checked = None if config is None else _config(config, f"{name}/config.json")
-    return Run(name, checked, records, _read_events(place / "events.jsonl"))
+    return Run(name, checked, records, _read_events(place / "events.jsonl"), place)
 
 
 def _config(data: f.Json, where: str) -> Config:
