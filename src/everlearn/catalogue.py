@@ -95,3 +95,9 @@ FIGURES = {
     "table": "final accuracies in both conventions beside the paper's, as Markdown",
 }
 """Every figure that `everlearn figures` draws, and the table."""
+
+LOGGERS = {
+    "tensorboard": "event files for TensorBoard; needs pip install 'everlearn[tensorboard]'",
+    "mlflow": "a run of MLflow; needs pip install 'everlearn[mlflow]'",
+}
+"""Where `--log` can write the same scalars and pictures as a run goes."""

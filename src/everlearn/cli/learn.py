@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from everlearn.cli.options import Commands, config_of, say, tell, what_to_run
+from everlearn.errors import ConfigError, sentence
 
 
 def add(commands: Commands) -> None:
@@ -45,7 +46,8 @@ def command_run(arguments: argparse.Namespace) -> None:
     from everlearn.runs.runner import run
 
     with Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
-        records = run(config, arguments.out, checkpoint_every=arguments.checkpoint_every, on_progress=bar)
+        options = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
+        records = run(config, arguments.out, on_progress=bar, **options)
     for record in records:
         if arguments.json:
             say(json.dumps(record))
@@ -60,10 +62,12 @@ def command_compare(arguments: argparse.Namespace) -> None:
     """Learn several strategies on several runs, print the table and write the page."""
     names = [name.strip() for name in arguments.strategies.split(",")]
     configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
-    from everlearn import report
+    from everlearn import loggers, report
     from everlearn.runs.engine import run_all
 
-    run_all(configs, arguments.out, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every)
+    loggers.check(arguments.log)
+    options = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
+    run_all(configs, arguments.out, jobs=arguments.jobs, **options)
     page = report.write(arguments.out)
     say(json.dumps(report.summary(arguments.out)) if arguments.json else report.table(arguments.out))
     tell(f"The page: {page}")
@@ -71,6 +75,7 @@ def command_compare(arguments: argparse.Namespace) -> None:
 
 def command_tune(arguments: argparse.Namespace) -> None:
     """Search for several strategies, write what was found, and run with it."""
+    check_log(arguments)
     from everlearn.tuning import Search, search_all, write_settings
 
     names = [name.strip() for name in arguments.strategies.split(",")]
@@ -93,3 +98,19 @@ def command_tune(arguments: argparse.Namespace) -> None:
         arguments.settings, arguments.held_out, arguments.batches = path, 0.0, None
         arguments.out = arguments.out / "runs"
         command_compare(arguments)
+
+
+def check_log(arguments: argparse.Namespace) -> None:
+    """Trials are scored and removed: a search logs the runs that follow it."""
+    from everlearn import loggers
+
+    if arguments.log and not arguments.runs:
+        raise ConfigError(
+            sentence(
+                "--log has nothing to log",
+                expected="runs after the search, since trials are scored and removed",
+                got="--runs 0",
+                do="Give --runs, or leave --log out.",
+            )
+        )
+    loggers.check(arguments.log)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ def run_folder(out: Path, config: Config) -> Path:
     return out / config.strategy.replace("*", "-star") / f"run-{config.run}"
 
 
-def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: float) -> None:
-    """Learn all these runs in so many processes; those that are done are not learnt again.
+def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: float, log: Sequence[str] = ()) -> None:
+    """Learn all these runs in so many processes; those that are done are not learnt again. log: loggers, for each.
 
     A process that dies leaves the others alone, and its run counts as failed. Errors are told when all have ended.
     """
@@ -40,13 +41,15 @@ def run_all(configs: list[Config], out: Path, *, jobs: int, checkpoint_every: fl
                 while waiting and len(workers) < jobs:
                     worker = Worker()
                     ready.register(worker.stdout, selectors.EVENT_READ, worker)
-                    workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every)
+                    workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every, log)
                 for worker in [key.data for key, _ in ready.select()]:
                     config, error = workers.pop(worker), worker.answer()
                     failed += [f"{config.strategy} run {config.run}: {error}"] if error else []
+                    for words in worker.warned:
+                        bar.write(f"{config.strategy} run {config.run}: {words}", file=sys.stderr)
                     bar.update()
                     if waiting and worker.alive:
-                        workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every)
+                        workers[worker] = worker.learn(waiting.pop(0), out, checkpoint_every, log)
                     else:
                         ready.unregister(worker.stdout)
                         worker.close()
@@ -78,21 +81,24 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self.stdout = self._process.stdin, self._process.stdout
-        self.alive = True
+        self.alive, self.warned = True, list[str]()
 
-    def learn(self, config: Config, out: Path, checkpoint_every: float) -> Config:
+    def learn(self, config: Config, out: Path, checkpoint_every: float, log: Sequence[str] = ()) -> Config:
         """Give it a run to learn."""
-        job: dict[str, Any] = {"folder": str(run_folder(out, config)), "config": config.to_json()}
+        job: dict[str, Any] = {"folder": str(run_folder(out, config)), "config": config.to_json(), "log": list(log)}
         with suppress(BrokenPipeError):  # it has died: `answer` says so
             self._stdin.write(line_of({**job, "checkpoint_every": checkpoint_every}))
             self._stdin.flush()
         return config
 
     def answer(self) -> str | None:
-        """What went wrong with the run it was given, None for nothing."""
+        """What went wrong with the run it was given, None for nothing; `warned` is what is to be told besides."""
         line = self.stdout.readline()
+        self.warned = []
         if line:
-            error: str | None = json.loads(line)["error"]
+            answer = json.loads(line)
+            error: str | None = answer["error"]
+            self.warned = answer["warned"]
             return error
         self.alive = False
         code = self._process.wait()
