@@ -214,7 +214,7 @@ def test_killed_and_resumed_every_point_is_there_once(plain: Learnt, store: str,
     cases = {"later": ([2, 5], 1e9, 0.0), "earlier": ("record", 0.0, 1e9)}
     plans = {name: [tmp_path / name, *map(json.dumps, (config().to_json(), *case))] for name, case in cases.items()}
     processes = [subprocess.Popen([sys.executable, "-c", KILLED, *map(str, plan)]) for plan in plans.values()]
-    assert [process.wait(timeout=60) for process in processes] == [-signal.SIGKILL] * 2
+    assert [process.wait(timeout=300) for process in processes] == [-signal.SIGKILL] * 2
     first = plain.steps[0].steps
     assert in_tensorboard(tmp_path / "later")["step/loss"][-1][0] == first + 5  # five that are made again
     assert "batch/accuracy" not in in_tensorboard(tmp_path / "earlier")
@@ -232,6 +232,26 @@ def test_killed_and_resumed_every_point_is_there_once(plain: Learnt, store: str,
         assert mlflow == wanted
         assert [image.step for image in accumulated(tmp_path / name).Images("confusion")] == [1, 2, 3]
     assert len({of_mlflow(tmp_path / name, store)[1] for name in cases}) == 2
+
+
+def test_mlflow_knows_whether_a_run_goes_on(store: str, tmp_path: Path) -> None:
+    """Stopped, then finished, then gone on with by more batches: one MLflow run all along."""
+
+    def stop(step: Step | None, _record: object) -> None:
+        if step and step.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config(batches=1), tmp_path / "run", on_progress=stop, log=["mlflow"])
+    client, run_id = of_mlflow(tmp_path / "run", store)
+    assert client.get_run(run_id).info.status == "KILLED"
+    for batches in (1, 2):
+        learn(tmp_path / "run", ("mlflow",), batches=batches)
+        told = client.get_run(run_id)
+        assert (told.info.status, told.data.tags["batches"]) == ("FINISHED", str(batches))
+        assert [at for at, _ in in_mlflow(tmp_path / "run", store)["batch/accuracy"]] == list(range(1, batches + 1))
+    assert client.get_experiment(told.info.experiment_id).name == tmp_path.name
+    assert list(json.loads((tmp_path / "run" / "mlflow" / "run.json").read_text())) == [store]
 
 
 def test_a_logger_that_is_asked_for_later_is_filled_in(plain: Learnt, tmp_path: Path) -> None:
