@@ -121,3 +121,9 @@ EXPERIMENTS = {
     "cm-ewc": "EWC's confusion matrices after the last two batches",
 }
 """Every experiment that `everlearn reproduce` runs."""
+
+LOGGERS = {
+    "tensorboard": "event files for TensorBoard; needs pip install 'everlearn[tensorboard]'",
+    "mlflow": "a run of MLflow; needs pip install 'everlearn[mlflow]'",
+}
+"""Where `--log` can write the same scalars and pictures as a run goes."""

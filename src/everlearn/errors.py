@@ -12,7 +12,8 @@
         └── InactiveError        a regulariser that does nothing
 
     EverlearnWarning
-    └── OvershootWarning     the pull overshoots the old weights, but need not diverge
+    ├── OvershootWarning     the pull overshoots the old weights, but need not diverge
+    └── LogWarning           TensorBoard or MLflow cannot be written; learning goes on
 
 One sentence form: what was wrong; what was expected, what was got; what to do.
 """
@@ -64,6 +65,10 @@ class EverlearnWarning(UserWarning):
 
 class OvershootWarning(EverlearnWarning):
     """The pull overshoots the old weights, but need not diverge."""
+
+
+class LogWarning(EverlearnWarning):
+    """TensorBoard or MLflow cannot be written; learning goes on without it."""
 
 
 def sentence(what: str, *, expected: object, got: object, do: str) -> str:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from everlearn.cli.options import Commands, config_of, knob_options, knobs_of, say, tell, what_to_run
+from everlearn.errors import ConfigError, sentence
 
 
 def add(commands: Commands) -> None:
@@ -64,7 +65,8 @@ def command_run(arguments: argparse.Namespace) -> None:
     from everlearn.runs.runner import run
 
     with Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
-        records = run(config, arguments.out, checkpoint_every=arguments.checkpoint_every, on_progress=bar)
+        options = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
+        records = run(config, arguments.out, on_progress=bar, **options)
     for record in records:
         if arguments.json:
             say(json.dumps(record))
@@ -79,11 +81,12 @@ def command_compare(arguments: argparse.Namespace) -> None:
     """Learn several strategies on several runs, print the table and write the page."""
     names = [name.strip() for name in arguments.strategies.split(",")]
     configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
-    from everlearn import report
+    from everlearn import loggers, report
     from everlearn.runs.engine import run_all, run_folder
 
+    loggers.check(arguments.log)
     work = [(config, run_folder(arguments.out, config)) for config in configs]
-    run_all(work, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every)
+    run_all(work, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every, log=arguments.log)
     page = report.write(arguments.out)
     say(json.dumps(report.summary(arguments.out)) if arguments.json else report.table(arguments.out))
     tell(f"The page: {page}")
@@ -130,6 +133,7 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
 
 def command_tune(arguments: argparse.Namespace) -> None:
     """Search for several strategies, write what was found, and run with it."""
+    check_log(arguments)
     from everlearn.tuning import Search, search_all, write_settings
 
     names = [name.strip() for name in arguments.strategies.split(",")]
@@ -152,3 +156,19 @@ def command_tune(arguments: argparse.Namespace) -> None:
         arguments.settings, arguments.held_out, arguments.batches = path, 0.0, None
         arguments.out = arguments.out / "runs"
         command_compare(arguments)
+
+
+def check_log(arguments: argparse.Namespace) -> None:
+    """Trials are scored and removed: a search logs the runs that follow it."""
+    from everlearn import loggers
+
+    if arguments.log and not arguments.runs:
+        raise ConfigError(
+            sentence(
+                "--log has nothing to log",
+                expected="runs after the search, since trials are scored and removed",
+                got="--runs 0",
+                do="Give --runs, or leave --log out.",
+            )
+        )
+    loggers.check(arguments.log)

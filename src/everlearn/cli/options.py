@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from everlearn.catalogue import LOGGERS
 from everlearn.errors import ConfigError, sentence
 
 Commands = Any
@@ -27,6 +28,13 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
         "--held-out", type=float, default=held_out, metavar="SHARE", help="test on held-out training data"
     )
     command.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
+    command.add_argument(
+        "--log",
+        action="append",
+        default=[],
+        choices=list(LOGGERS),
+        help="write the same scalars and pictures there as a run goes; may be repeated",
+    )
     command.add_argument("--json", action="store_true", help="print records or the table as JSON")
 
 

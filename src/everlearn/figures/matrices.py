@@ -23,11 +23,16 @@ _LEFT = 1.05
 
 @styled()
 def confusion_strip(
-    series: Sequence[Series], *, batches: Sequence[int] | None = None, title: str | None = None
+    series: Sequence[Series],
+    *,
+    batches: Sequence[int] | None = None,
+    title: str | None = None,
+    side: float = 0.92,
 ) -> Figure:
     """Confusion matrices after each batch, as in the paper: rows true, columns predicted, in order of arrival.
 
-    Each row is in shares of its class's test patterns, on one colour scale. batches: which to show.
+    Each row is in shares of its class's test patterns, on one colour scale. batches: which to show; side: the side of
+    a matrix in inches, at most.
     """
     first = first_of(series, "confusion_strip")
     there = [(one, run) for one in series if (run := one.run) is not None]
@@ -35,7 +40,7 @@ def confusion_strip(
         raise missing("confusion_strip", "records of at least one batch", series)
     of = max(run.of or 1 for _, run in there)
     steps = chosen(of, MOST) if batches is None else list(batches)
-    side = min(0.92, (WIDTH - _LEFT - 0.1 - 0.07 * (len(steps) - 1)) / len(steps))
+    side = min(side, (WIDTH - _LEFT - 0.1 - 0.07 * (len(steps) - 1)) / len(steps))
     title = f"Confusion on {drawn(first.benchmark)}, batch after batch." if title is None else title
     note = (
         "Rows: true class. Columns: predicted class. Both in order of arrival, with a line between batches; "

@@ -209,7 +209,7 @@ def _dotted(knobs: f.Json, before: str = "") -> dict[str, Any]:
 
 def _read_records(path: Path, where: str) -> tuple[Record, ...]:
     """The records by batch. Where a resumed run wrote a batch twice, the later one counts."""
-    found = {record.i: record for record in (_record(*line) for line in f.read_lines(path, where))}
+    found = {record.i: record for record in (record_of(*line) for line in f.read_lines(path, where))}
     if sorted(found) != list(range(1, len(found) + 1)):
         raise DataError(
             sentence(
@@ -222,7 +222,8 @@ def _read_records(path: Path, where: str) -> tuple[Record, ...]:
     return tuple(found[i] for i in sorted(found))
 
 
-def _record(data: f.Json, where: str) -> Record:
+def record_of(data: f.Json, where: str) -> Record:
+    """One line of records.jsonl, checked. where: what it is called in errors."""
     read = f.Fields(data, where)
     paper = f.Fields(read.may("storage_paper", f.mapping, {}), where)
     record = Record(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ def run_folder(out: Path, config: Config) -> Path:
     return out / config.strategy.replace("*", "-star") / f"run-{config.run}"
 
 
-def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: float) -> None:
+def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: float, log: Sequence[str] = ()) -> None:
     """Learn all these runs, each into its folder, in so many processes; those that are done are not learnt again.
+
+    log: loggers, for each.
 
     A process that dies leaves the others alone, and its run counts as failed. Errors are told when all have ended.
     """
@@ -40,13 +43,15 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
                 while waiting and len(workers) < jobs:
                     worker = Worker()
                     ready.register(worker.stdout, selectors.EVENT_READ, worker)
-                    workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every)
+                    workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every, log)
                 for worker in [key.data for key, _ in ready.select()]:
                     folder, error = workers.pop(worker), worker.answer()
                     failed += [f"{folder}: {error}"] if error else []
+                    for words in worker.warned:
+                        bar.write(f"{folder}: {words}", file=sys.stderr)
                     bar.update()
                     if waiting and worker.alive:
-                        workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every)
+                        workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every, log)
                     else:
                         ready.unregister(worker.stdout)
                         worker.close()
@@ -78,21 +83,24 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self.stdout = self._process.stdin, self._process.stdout
-        self.alive = True
+        self.alive, self.warned = True, list[str]()
 
-    def learn(self, config: Config, folder: Path, checkpoint_every: float) -> Path:
+    def learn(self, config: Config, folder: Path, checkpoint_every: float, log: Sequence[str] = ()) -> Path:
         """Give it a run to learn."""
-        job: dict[str, Any] = {"folder": str(folder), "config": config.to_json()}
+        job: dict[str, Any] = {"folder": str(folder), "config": config.to_json(), "log": list(log)}
         with suppress(BrokenPipeError):  # it has died: `answer` says so
             self._stdin.write(line_of({**job, "checkpoint_every": checkpoint_every}))
             self._stdin.flush()
         return folder
 
     def answer(self) -> str | None:
-        """What went wrong with the run it was given, None for nothing."""
+        """What went wrong with the run it was given, None for nothing; `warned` is what is to be told besides."""
         line = self.stdout.readline()
+        self.warned = []
         if line:
-            error: str | None = json.loads(line)["error"]
+            answer = json.loads(line)
+            error: str | None = answer["error"]
+            self.warned = answer["warned"]
             return error
         self.alive = False
         code = self._process.wait()

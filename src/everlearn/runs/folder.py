@@ -76,10 +76,14 @@ class RunFolder:
     def append_event(self, event: dict[str, Any]) -> None:
         append_line(self.path / "events.jsonl", event)
 
+    def events(self) -> list[dict[str, Any]]:
+        """The logged steps; a last line that was cut short is not there."""
+        return read_lines(self.path / "events.jsonl")
+
     def keep_events(self, i: int, step: int) -> None:
         """Drop the events after this step of B_i, and half a last line: those steps are made again."""
         path = self.path / "events.jsonl"
-        kept = [event for event in read_lines(path) if (event["i"], event["step"]) <= (i, step)]
+        kept = [event for event in self.events() if (event["i"], event["step"]) <= (i, step)]
         if path.exists():
             write_atomically(path, b"".join(line_of(event) for event in kept))
 

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +20,10 @@ import everlearn
 from everlearn import catalogue
 from everlearn.benchmarks import prepare
 from everlearn.learner import Step
+from everlearn.loggers import About, Ending, Log
+from everlearn.loggers import check as check_loggers
 from everlearn.runs import measure
-from everlearn.runs.config import Config
+from everlearn.runs.config import FREE, Config, flat
 from everlearn.runs.folder import RunFolder
 from everlearn.state import State, mapped
 from everlearn.strategy import Strategy
@@ -46,7 +48,13 @@ class Runner:
     """One run in progress."""
 
     def __init__(
-        self, config: Config, path: Path, checkpoint_every: float, on_progress: OnProgress, stop: threading.Event
+        self,
+        config: Config,
+        path: Path,
+        checkpoint_every: float,
+        on_progress: OnProgress,
+        stop: threading.Event,
+        loggers: Sequence[str] = (),
     ) -> None:
         self.config, self.folder = config, RunFolder(path)
         self.checkpoint_every, self.on_progress = checkpoint_every, on_progress
@@ -54,6 +62,7 @@ class Runner:
         self.last = min(len(self.stream), config.batches or len(self.stream))
         self.learner.check_stream(self.stream.batches[: self.last])
         self.timer, self.stop = Timer(), stop
+        self.loggers, self.at = loggers, (0, 0)
         self.before: dict[str, Tensor] = {}
         self.untrained: dict[str, Any] = {}
 
@@ -63,12 +72,42 @@ class Runner:
         self.folder.mend_records()
         self.folder.save_truth(self.test.y)
         pending = self._restore()
-        if pending is not None:
-            self._record(pending)
-        first = self.learner.i_ + 1 if self._between_batches() else self.learner.i_
-        for i in range(first, self.last + 1):
-            self._record(self._learn(i))
+        with self._logging():
+            if pending is not None:
+                self._record(pending)
+            first = self.learner.i_ + 1 if self._between_batches() else self.learner.i_
+            for i in range(first, self.last + 1):
+                self._record(self._learn(i))
         return self.folder.records()
+
+    @contextmanager
+    def _logging(self) -> Iterator[None]:
+        """Have the loggers, and tell them how the run ended."""
+        values, asked = flat(self.config.to_json()), bool(self.loggers)
+        about = About(
+            self.folder.path,
+            self.config.benchmark,
+            f"{self.config.strategy} run {self.config.run}",
+            {name: value for name, value in values.items() if name not in FREE},
+            {name: values[name] for name in FREE},
+        )
+        self.log = Log(
+            self.loggers,
+            about,
+            events=self.folder.events() if asked else (),
+            records=self.folder.records() if asked else (),
+            at=self.at,
+            last=self.last,
+        )
+        how: Ending = "failed"
+        try:
+            yield
+            how = "finished"
+        except KeyboardInterrupt:
+            how = "stopped"
+            raise
+        finally:
+            self.log.close(how)
 
     def _between_batches(self) -> bool:
         return not self.before
@@ -83,7 +122,8 @@ class Runner:
         self.learner.load_state_dict(state["learner"])
         self.untrained = state["untrained"]
         self.before, self.timer.seconds = state["before"], state["seconds"]
-        self.folder.keep_events(self.learner.i_, state["step"])
+        self.at = self.learner.i_, state["step"]
+        self.folder.keep_events(*self.at)
         recorded = len(self.folder.records())
         return state["pending"] if state["pending"] is not None and recorded < self.learner.i_ else None
 
@@ -113,11 +153,13 @@ class Runner:
     def _on_step(self, step: Step) -> None:
         now = time.monotonic()
         interrupted = self.stop.is_set()
+        batch = len(self.stream.indices[step.i - 1])
+        rate = step.step / step.steps * batch * step.epochs / max(self.timer.seconds + now - self.timer.since, 1e-9)
+        event = {**asdict(step), "images_per_second": round(rate, 1)}
         if now - self.timer.event >= EVENT_EVERY or step.step == step.steps:
-            batch = len(self.stream.indices[step.i - 1])
-            rate = step.step / step.steps * batch * step.epochs / max(self.timer.seconds + now - self.timer.since, 1e-9)
-            self.folder.append_event({**asdict(step), "images_per_second": round(rate, 1)})
+            self.folder.append_event(event)
             self.timer.event = now
+        self.log.step(event)
         self.on_progress(step, None)
         if now - self.timer.checkpoint >= self.checkpoint_every or interrupted:
             self.timer.seconds += now - self.timer.since
@@ -128,6 +170,7 @@ class Runner:
             raise KeyboardInterrupt
 
     def _checkpoint(self, *, step: int, pending: dict[str, Any] | None) -> None:
+        self.log.flush()  # steps before a checkpoint are not made again
         state: State = {
             "learner": self.learner.state_dict(),
             "untrained": self.untrained,
@@ -160,7 +203,9 @@ class Runner:
         }
         record |= measure.transfers(self.stream, self.untrained, [*self.folder.records(), record])
         self.folder.save_predictions(i, predictions)
-        self.folder.append_record({**record, "seconds_eval": time.monotonic() - start})
+        record["seconds_eval"] = time.monotonic() - start
+        self.folder.append_record(record)
+        self.log.record(record)
         self.on_progress(None, record)
 
     def _about(self) -> dict[str, Any]:
@@ -200,12 +245,21 @@ def choices(config: Config) -> dict[str, Any]:
 
 
 def run(
-    config: Config, path: Path, *, checkpoint_every: float = 30.0, on_progress: OnProgress = lambda _step, _record: None
+    config: Config,
+    path: Path,
+    *,
+    checkpoint_every: float = 30.0,
+    on_progress: OnProgress = lambda _step, _record: None,
+    log: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Learn a stream into a folder; the same call again goes on where the last one stopped."""
+    """Learn a stream into a folder; the same call again goes on where the last one stopped.
+
+    log: loggers by name, from `everlearn.catalogue.LOGGERS`.
+    """
+    check_loggers(log)
     torch.set_num_threads(config.threads)
     with RunFolder(path).locked(), stop_signals() as stop:
-        return Runner(config, path, checkpoint_every, on_progress, stop).run()
+        return Runner(config, path, checkpoint_every, on_progress, stop, log).run()
 
 
 @contextmanager

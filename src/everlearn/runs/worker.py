@@ -2,9 +2,13 @@
 
 import json
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from everlearn.errors import EverlearnError
+from everlearn.errors import EverlearnError, LogWarning
 from everlearn.runs.config import Config
 from everlearn.runs.runner import run
 
@@ -14,15 +18,35 @@ def main() -> int:
     sys.argv = ["everlearn", *sys.argv[1:]]
     for line in sys.stdin:
         job, error = json.loads(line), None
+        options = {"checkpoint_every": job["checkpoint_every"], "log": job["log"]}
+        warned: list[str] = []
         try:
-            run(Config(**job["config"]), Path(job["folder"]), checkpoint_every=job["checkpoint_every"])
+            with heard(warned):
+                run(Config(**job["config"]), Path(job["folder"]), **options)
         except EverlearnError as problem:
             error = str(problem)
         except KeyboardInterrupt:
             return 130
-        sys.stdout.write(json.dumps({"error": error}) + "\n")
+        sys.stdout.write(json.dumps({"error": error, "warned": warned}) + "\n")
         sys.stdout.flush()
     return 0
+
+
+@contextmanager
+def heard(warned: list[str]) -> Iterator[None]:
+    """Collect what loggers warn of, since nobody sees what this process prints."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LogWarning)
+        show = warnings.showwarning
+
+        def hear(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> None:
+            if issubclass(category, LogWarning):
+                warned.append(str(message))
+            else:
+                show(message, category, *place, **how)
+
+        warnings.showwarning = hear
+        yield
 
 
 if __name__ == "__main__":
