@@ -166,11 +166,12 @@ def _read_run(place: Path, folder: Path) -> Run | None:
     records = _read_records(path, f"{name}/records.jsonl") if path.is_file() else ()
     if config is None and not records:
         return None
-    checked = None if config is None else _config(config, f"{name}/config.json")
+    checked = None if config is None else config_of(config, f"{name}/config.json")
     return Run(name, checked, records, _read_events(place / "events.jsonl"))
 
 
-def _config(data: f.Json, where: str) -> Config:
+def config_of(data: f.Json, where: str) -> Config:
+    """A config from what config.json holds. where: for messages."""
     read = f.Fields(data, where)
     return Config(
         raw=data,
@@ -205,7 +206,7 @@ def _dotted(knobs: f.Json, before: str = "") -> dict[str, Any]:
 
 def _read_records(path: Path, where: str) -> tuple[Record, ...]:
     """The records by batch. Where a resumed run wrote a batch twice, the later one counts."""
-    found = {record.i: record for record in (_record(*line) for line in f.read_lines(path, where))}
+    found = {record.i: record for record in (record_of(*line) for line in f.read_lines(path, where))}
     if sorted(found) != list(range(1, len(found) + 1)):
         raise DataError(
             sentence(
@@ -218,7 +219,8 @@ def _read_records(path: Path, where: str) -> tuple[Record, ...]:
     return tuple(found[i] for i in sorted(found))
 
 
-def _record(data: f.Json, where: str) -> Record:
+def record_of(data: f.Json, where: str) -> Record:
+    """A record from one line of records.jsonl. where: for messages."""
     read = f.Fields(data, where)
     paper = f.Fields(read.may("storage_paper", f.mapping, {}), where)
     record = Record(
@@ -269,14 +271,17 @@ def _check(record: Record, where: str) -> None:
 
 def _read_events(path: Path) -> tuple[Event, ...]:
     """The logged steps. They only tell how fast and how far a run was, so that what cannot be read is left out."""
-    events = []
-    for data, where in f.read_lines(path, path.name, strict=False) if path.is_file() else ():
-        read = f.Fields(data, where)
-        try:
-            i, epoch, step = (read.need(name, f.count) for name in ("i", "epoch", "step"))
-            steps = read.may("steps", f.count, None)
-            loss, eta, speed = (read.may(name, f.finite, None) for name in ("loss", "eta", "images_per_second"))
-        except DataError:
-            continue
-        events.append(Event(i, epoch, step, steps, loss, eta, speed))
-    return tuple(events)
+    lines = f.read_lines(path, path.name, strict=False) if path.is_file() else ()
+    return tuple(event for data, where in lines if (event := event_of(data, where)) is not None)
+
+
+def event_of(data: f.Json, where: str) -> Event | None:
+    """A step from one line of events.jsonl, None where it cannot be read. where: for messages."""
+    read = f.Fields(data, where)
+    try:
+        i, epoch, step = (read.need(name, f.count) for name in ("i", "epoch", "step"))
+        steps = read.may("steps", f.count, None)
+        loss, eta, speed = (read.may(name, f.finite, None) for name in ("loss", "eta", "images_per_second"))
+    except DataError:
+        return None
+    return Event(i, epoch, step, steps, loss, eta, speed)
