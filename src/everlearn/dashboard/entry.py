@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ def short(text: object, most: int = 120) -> str:
     """
     clean = plain(str(text)[: most + 1])
     return clean if len(clean) <= most else clean[: most - 1] + "…"
+
+
+_MATRICES = re.compile(rb'"confusion(?:_mt)?"\s*:\s*\[[\[\]\d,\s]*\]')
+
+
+def light(line: bytes) -> bytes:
+    """A record's line without its matrices, which are most of it and which no list shows: parsed ten times as fast.
+
+    >>> light(b'{"i": 1, "confusion": [[1, 2], [3, 4]], "confusion_mt": [[1]], "lam": [0]}')
+    b'{"i": 1, "confusion":0, "confusion":0, "lam": [0]}'
+    """
+    return _MATRICES.sub(b'"confusion":0', line)
 
 
 def id_of(place: str) -> str:
@@ -91,7 +104,11 @@ class Entry:
 
     def update(self, files: Stats, locks: lk.Held | None, now: float) -> bool:
         """Read what changed and write the row anew; gives whether it differs."""
-        for name, read in (("config.json", self._config), ("records.jsonl", self._record), ("events.jsonl", self._event)):
+        for name, read in (
+            ("config.json", self._config),
+            ("records.jsonl", self._record),
+            ("events.jsonl", self._event),
+        ):
             mark = stamp(files.get(name))
             if self._stamps.get(name) != mark:
                 self._stamps[name] = mark
@@ -127,7 +144,7 @@ class Entry:
             line = last_line(self.path / "records.jsonl") if file is not None else None
             if line is None:
                 return
-            read = f.Fields(parsed(line) or {}, "the last line of records.jsonl")
+            read = f.Fields(parsed(light(line)) or {}, "the last line of records.jsonl")
             train, test = (read.may(name, f.number, None) for name in ("seconds_train", "seconds_eval"))
             self.newest = Newest(
                 benchmark=read.need("benchmark", f.text),
@@ -193,7 +210,8 @@ class Entry:
             "id": self.id,
             "place": short(self.place, 160),
             "benchmark": short(named.benchmark if named else "?"),
-            "synthetic": names.is_synthetic(named.benchmark if named else "") or bool(self.made and self.made.synthetic),
+            "synthetic": names.is_synthetic(named.benchmark if named else "")
+            or bool(self.made and self.made.synthetic),
             "strategy": short(names.spelt(strategy)),
             "look": {"colour": look.colour, "dash": look.dash, "marker": look.marker},
             "run": named.run if named else 0,

@@ -1,7 +1,7 @@
 """Which runs are being learnt by a process of this machine, without touching their locks.
 
-A run holds `flock` on its file `lock`. To try the lock would be to hold it for a moment, in which a run that starts would
-be refused. Linux lists all locks in /proc/locks; elsewhere nothing is known of them.
+A run holds `flock` on its file `lock`. To try the lock would be to hold it for a moment, in which a run that starts
+would be refused. Linux lists all locks in /proc/locks; elsewhere nothing is known of them.
 """
 
 import os

@@ -12,7 +12,7 @@ import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -142,12 +142,17 @@ def serve(
     if not Path(folder).is_dir():
         raise RunError(
             sentence(
-                f"There is nothing to watch at {folder}", expected="a folder", got="none", do="Name the folder of the runs."
+                f"There is nothing to watch at {folder}",
+                expected="a folder",
+                got="none",
+                do="Name the folder of the runs.",
             )
         )
     if token is not None and len(token) < SHORTEST_TOKEN:
         expected = f"at least {SHORTEST_TOKEN} characters"
         raise ConfigError(sentence("A short token", expected=expected, got=len(token), do="Leave it out to get one."))
+    if not 0 <= port <= 65_535:
+        raise ConfigError(sentence("A bad port", expected="0 to 65535", got=port, do="Choose another; 0 for any."))
     loopback = is_loopback(host)
     if not loopback and token is None:
         token = secrets.token_urlsafe(32)
@@ -166,18 +171,16 @@ def serve(
             timeout_keep_alive=15,
             timeout_graceful_shutdown=2,
         )
-        ready(_address(host, bound, token))
-        try:
+        with suppress(KeyboardInterrupt):
+            ready(_address(host, bound, token))
             uvicorn.Server(config).run(sockets=[listening])
-        except KeyboardInterrupt:
-            return
 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise RunError(
             sentence(
                 "The page cannot be served there",
@@ -195,5 +198,5 @@ def _address(host: str, port: int, token: str | None) -> str:
 
 
 def token_from(given: str | None) -> str | None:
-    """A token from the command line, or from $EVERLEARN_DASHBOARD_TOKEN, which other users of the machine cannot list."""
+    """A token from the command line, or from $EVERLEARN_DASHBOARD_TOKEN, which no list of processes shows."""
     return given or os.environ.get("EVERLEARN_DASHBOARD_TOKEN") or None

@@ -19,8 +19,10 @@ def status(*, finished: bool, held: bool, was_held: bool, age: float) -> Status:
     let go before the end tells at once that the process is gone. A lock that was never held tells nothing, since the
     run may be another machine's: then only the age of the last news counts.
 
-    >>> status(finished=False, held=True, was_held=True, age=900), status(finished=False, held=False, was_held=True, age=1)
-    ('learning', 'stopped')
+    >>> status(finished=False, held=True, was_held=True, age=900)
+    'learning'
+    >>> status(finished=False, held=False, was_held=True, age=1)
+    'stopped'
     >>> [status(finished=False, held=False, was_held=False, age=age) for age in (5, 40, 301)]
     ['learning', 'quiet', 'stopped']
     """
@@ -93,8 +95,7 @@ def left(
     Left(batch=5.0, run=None)
     """
     if step is None or step[0] <= done or step[2] <= 0:  # between two batches
-        known = planned is not None and seconds is not None
-        return Left(None, (planned - done) * seconds if known else None)  # type: ignore[operator]
+        return Left(None, None if planned is None or seconds is None else (planned - done) * seconds)
     i, at, steps = step
     whole = steps / pace if pace else seconds
     if whole is None:

@@ -15,6 +15,7 @@ from everlearn.dashboard.entry import FILES, Entry, Stats, id_of
 DEEPEST = 12
 """Folders within folders."""
 
+
 class Table:
     """The runs by id. Ids are looked up here, and never become paths.
 
@@ -67,7 +68,7 @@ class Table:
             return self._entries.get(id)
 
     def changes(self, since: str | None) -> dict[str, Any] | None:
-        """What changed since a tag that was given out before, None for nothing; everything where there is no such tag."""
+        """What changed since a tag that was given out before, None for nothing; everything where there is no tag."""
         boot, _, version = (since or "").partition(".")
         after = int(version) if boot == self.boot and version.isdecimal() and len(version) < 16 else -1
         with self._lock:
@@ -120,7 +121,7 @@ class Watch:
         """Begin with a first scan."""
         self._thread.start()
 
-    def ask(self, wait: float = 0.7) -> None:
+    def ask(self, wait: float = 0.5) -> None:
         """Somebody looks. The first to do so waits a moment for the first scan; what is known until then is shown."""
         self._last = time.monotonic()
         self._asked.set()
@@ -144,4 +145,5 @@ class Watch:
             self._stop.wait(max(self.every, 4 * took))  # a fifth of one core at most
             if time.monotonic() - self._last > self.patience:
                 self._asked.clear()
-                self._asked.wait()
+                while not (self._stop.is_set() or self._asked.wait(1.0)):
+                    pass

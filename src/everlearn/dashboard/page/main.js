@@ -237,13 +237,14 @@ function recall() {
 
 // --- asking ---------------------------------------------------------------------------------------
 
-let decided = false, timer = null, busy = false, failed = 0;
+let decided = false, listed = false, timer = null, busy = false, failed = 0;
 
 async function look_() {
   const any = await askForRuns();
   if (any) {
     list.draw();
     drawHead();
+    if (!listed && !state.scanning) { listed = true; requestAnimationFrame(() => performance.mark("everlearn-list")); }
     if (!decided && state.runs.size && !state.scanning) {
       decided = true;
       const asked = recall();
@@ -254,7 +255,6 @@ async function look_() {
   const news = await askForDetails();
   if (measure() || moved || news || any) draw();
   else progress.draw(); // ages go on
-  if (!performance.getEntriesByName("everlearn-list").length && state.runs.size) performance.mark("everlearn-list");
 }
 
 function lost(error) {

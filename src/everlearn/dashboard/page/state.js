@@ -70,11 +70,24 @@ export async function askForDetails() {
   return asked.some(Boolean);
 }
 
+const asking = new Set();
+
+// One question at a time about the same thing.
+async function once(path) {
+  if (asking.has(path)) return null;
+  asking.add(path);
+  try {
+    return await ask(path);
+  } finally {
+    asking.delete(path);
+  }
+}
+
 async function askForRecords(run) {
   const known = state.details.get(run.id);
   if (known && known.stamp === run.stamps.records) return false;
   const from = known ? `generation=${known.generation}&after=${known.records.length}` : "";
-  const found = await ask(`/api/runs/${run.id}?${from}`);
+  const found = await once(`/api/runs/${run.id}?${from}`);
   if (!found) return false;
   const records = found.after ? [...known.records.slice(0, found.after), ...found.records] : found.records;
   state.details.set(run.id, { ...found, records, stamp: run.stamps.records });
@@ -85,7 +98,7 @@ async function askForSteps(run) {
   const known = state.steps.get(run.id);
   if (known && known.stamp === run.stamps.events && known.i === state.batch) return false;
   const i = state.batch;
-  const found = await ask(`/api/runs/${run.id}/steps?i=${i}`);
+  const found = await once(`/api/runs/${run.id}/steps?i=${i}`);
   if (!found || i !== state.batch) return false;
   state.steps.set(run.id, { ...found, stamp: run.stamps.events });
   return true;
