@@ -92,9 +92,9 @@ function scene(run, width, height) {
     out.push({ kind: "text", x: px + ((px - cx) / far) * off, y: py + ((py - cy) / far) * off + 3.5, text: what, fill: colour ?? t.quiet });
   };
   for (const i of batchTicks(of, 10)) word((i - 0.5) / of, front, 0, String(i), 11, i === shownAt ? t.link : null);
-  word(0.5, front, 0, "batch", 25);
+  word(0.5, front, 0, "batch", 31);
   for (const k of batchTicks(n, 8)) word(side, (k - 0.5) / n, 0, String(k), 11);
-  word(side, 0.5, 0, "layer", 27);
+  word(side, 0.5, 0, "layer", 31);
   const wall = at(backX, 1 - backY, 0)[0] < at(1 - backX, backY, 0)[0] ? [backX, 1 - backY] : [1 - backX, backY];
   for (const k of [0.5, 1]) {
     const [px, py] = at(wall[0], wall[1], k);

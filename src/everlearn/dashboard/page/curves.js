@@ -33,7 +33,7 @@ export function accuracyChart(metric, title, width, height = 250) {
   const at = Math.min(state.batch, of);
   out.append(svg("path", { class: "marker", "data-batch": at, d: `M${x(at)} ${box.above}V${box.floor}`, stroke: t.link, "stroke-width": 6, opacity: 0.22 }));
   for (const one of series) line(out, one, x, y);
-  if (box.labels) endLabels(out, series, box, y);
+  if (box.labels) endLabels(out, series, box, y, x);
   for (const one of series) {
     const point = one.points.find(([i]) => i === at);
     if (point) out.append(svg("circle", { cx: x(at), cy: y(point[1]), r: 5, fill: "none", stroke: t[one.look.colour], "stroke-width": 1.5 }));
@@ -55,11 +55,12 @@ function line(out, one, x, y) {
     out.append(svg("path", { d: one.look.mark, transform: `translate(${x(i).toFixed(1)} ${y(value).toFixed(1)})`, fill: colour, stroke: theme().paper, "stroke-width": 0.9 }));
 }
 
-function endLabels(out, series, box, y) {
+function endLabels(out, series, box, y, x) {
   const wanted = series.map((one) => y(one.points[one.points.length - 1][1]));
   const placed = apart(wanted, 13, box.above + 4, box.floor);
   series.forEach((one, k) => {
-    const colour = theme()[one.look.colour];
+    const colour = theme()[one.look.colour], end = x(one.points[one.points.length - 1][0]);
+    if (end < box.end - 4) out.append(svg("path", { d: `M${end + 6} ${wanted[k]}H${box.end}`, stroke: colour, "stroke-width": 1, opacity: 0.5, "stroke-dasharray": "1 4" }));
     out.append(svg("path", { d: `M${box.end + 2} ${wanted[k]}L${box.end + 10} ${placed[k]}`, stroke: colour, "stroke-width": 1, opacity: 0.75, fill: "none" }));
     out.append(text(box.end + 13, placed[k] + 4, cut(one.name, 16), { fill: theme().ink }));
   });
@@ -90,7 +91,7 @@ export function lossChart(width, height = 250) {
   for (const step of ticks(steps, 4).filter((one) => one <= steps)) out.append(text(x(step), box.floor + 16, step, { "text-anchor": "middle" }));
   out.append(text((box.left + box.end) / 2, height - 3, `step of B${sub(state.batch)}`, { "text-anchor": "middle" }));
   for (const one of series) line(out, one, x, y);
-  if (box.labels) endLabels(out, series, box, y);
+  if (box.labels) endLabels(out, series, box, y, x);
   return { svg: out, series, steps };
 }
 

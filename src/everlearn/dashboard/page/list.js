@@ -2,8 +2,8 @@
 
 import { el, looks, svg, swatch } from "./draw.js";
 import { MOST } from "./look.js";
-import { age, chosen, state } from "./state.js";
-import { many, percent, runName, share, statusReason, statusWord } from "./words.js";
+import { age, state } from "./state.js";
+import { many, percent, share, statusReason, statusWord } from "./words.js";
 
 const box = document.getElementById("list");
 const filter = document.getElementById("filter");
@@ -57,7 +57,7 @@ function oneOfEach(benchmark) {
 }
 
 export function draw() {
-  const all = sorted(), each = looks([]);
+  const all = sorted();
   for (const [id, line] of lines) if (!state.runs.has(id)) { line.row.remove(); lines.delete(id); }
   const twice = repeated(all);
   const wanted = new Map();
@@ -69,12 +69,11 @@ export function draw() {
   }
   for (const [name, group] of groups) if (!wanted.has(name)) { group.section.remove(); groups.delete(name); }
   for (const [name, rows] of wanted) {
-    if (!groups.has(name)) groups.set(name, group(name));
+    if (!groups.has(name)) groups.set(name, group(name, all.some((run) => run.benchmark === name && run.synthetic)));
     place(groups.get(name).rows, rows);
   }
   place(box, [...wanted.keys()].map((name) => groups.get(name).section));
   showMatches();
-  return each;
 }
 
 const key = (run) => `${run.benchmark}\n${run.strategy}\n${run.run}`;
@@ -90,10 +89,10 @@ function place(parent, wanted) {
   wanted.forEach((one, k) => { if (parent.children[k] !== one) parent.insertBefore(one, parent.children[k] ?? null); });
 }
 
-function group(name) {
+function group(name, synthetic) {
   const rows = el("ul"), pick = el("button", { type: "button", class: "small", "aria-label": `One run of each strategy on ${name}` }, "One of each");
   pick.addEventListener("click", () => select(oneOfEach(name)));
-  const title = el("h3", { dir: "auto" }, name);
+  const title = el("h3", { dir: "auto" }, synthetic ? `${name} (synthetic)` : name);
   return { rows, section: el("section", { class: "group" }, el("div", { class: "bar" }, title, pick), rows) };
 }
 
@@ -167,4 +166,3 @@ export const title = () => {
   return learning ? `${learning} learning · Everlearn` : "Everlearn";
 };
 
-export const selectionNames = () => chosen().map(runName).join(", ");

@@ -8,8 +8,8 @@ import * as list from "./list.js";
 import * as matrices from "./matrices.js";
 import * as progress from "./progress.js";
 import { saveCSV, saveJSON, savePNG, saveSVG, stack } from "./save.js";
-import { ask, askForDetails, askForRuns, chosen, measure, recordAt, Refused, state } from "./state.js";
-import { many, number, runName, sub } from "./words.js";
+import { age, ask, askForDetails, askForRuns, chosen, measure, recordAt, Refused, state } from "./state.js";
+import { many, number, runName, statusReason, sub } from "./words.js";
 
 const get = (id) => document.getElementById(id);
 const slider = get("batch"), follow = get("follow"), play = get("play");
@@ -88,6 +88,7 @@ function small(where, runs, make, noteOf) {
     mark.replaceChildren(swatch(how.get(run.id)));
     name.textContent = cut(runName(run), 40);
     note.textContent = noteOf(run);
+    note.classList.toggle("late", (recordAt(run.id)?.i ?? 0) < state.batch);
     make(figure.lastChild, run);
     return figure;
   });
@@ -149,7 +150,7 @@ function drawImportance() {
 function drawAlarms() {
   const found = chosen().flatMap((run) => (state.details.get(run.id)?.alarms ?? []).map((alarm) => [run, alarm]));
   const problems = chosen().flatMap((run) => [run.problem, state.details.get(run.id)?.problem].filter(Boolean).slice(0, 1).map((text) => [run, { level: "red", text }]));
-  const stopped = chosen().filter((run) => run.status === "stopped").map((run) => [run, { level: "amber", text: `stopped after ${many(run.done, "batch", "batches")} of ${run.planned ?? "?"}; the same command again goes on` }]);
+  const stopped = chosen().filter((run) => run.status === "stopped").map((run) => [run, { level: "amber", text: `stopped after ${many(run.done, "batch", "batches")}${run.planned ? ` of ${run.planned}` : ""}. ${statusReason(run, age(run))} The same command again goes on where it stopped.` }]);
   const all = [...problems, ...stopped, ...found];
   look.section.classList.toggle("some", all.length > 0);
   look.body.replaceChildren(all.length
@@ -197,7 +198,7 @@ function drawHead() {
 
 function go(batch, { hold = true } = {}) {
   state.batch = Math.min(Math.max(1, batch), state.last);
-  if (hold) state.follow = state.batch === state.last;
+  if (hold) state.follow = state.batch === state.newest;
   remember();
   draw();
   askForDetails().then((any) => any && draw()).catch(lost);
@@ -206,7 +207,7 @@ function go(batch, { hold = true } = {}) {
 slider.addEventListener("input", () => { stop(); go(Number(slider.value)); });
 follow.addEventListener("change", () => {
   state.follow = follow.checked;
-  if (state.follow) go(state.last, { hold: false });
+  if (state.follow) go(state.newest, { hold: false });
 });
 
 let playing = null;

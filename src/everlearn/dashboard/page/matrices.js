@@ -1,6 +1,6 @@
 // Confusion matrices at the slider's batch: rows true, columns predicted, classes in order of arrival.
 
-import { cut, looks, svg, text, theme, picture } from "./draw.js";
+import { picture, svg, text, theme } from "./draw.js";
 import { chosen, recordAt, state } from "./state.js";
 import { percent, runName, sub } from "./words.js";
 
@@ -56,8 +56,7 @@ export function matrix(run, size) {
 export function note(run) {
   const record = recordAt(run.id);
   if (!record) return "no record yet";
-  const late = record.i < state.batch && run.step && run.step.i > record.i ? `, B${sub(run.step.i)} at work` : "";
-  return `B${sub(record.i)}, ${percent(record.accuracy_seen)} %${late}`;
+  return `B${sub(record.i)}, ${percent(record.accuracy_seen)} %`;
 }
 
 export function rows() {
@@ -71,5 +70,3 @@ export function rows() {
   return rows;
 }
 
-export const looksOf = () => looks(chosen());
-export const short = (run) => cut(runName(run), 40);

@@ -6,7 +6,8 @@ export const state = {
   details: new Map(), // id -> records and stream
   steps: new Map(), // id -> logged steps of the shown batch
   batch: 1,
-  last: 1, // the newest batch of the selection
+  last: 1, // the last batch of the selection
+  newest: 1, // the batch at hand of what is learning now; the last one where nothing is
   follow: true,
   view: { turn: -0.62, tilt: 0.46 },
   folder: "",
@@ -104,11 +105,13 @@ async function askForSteps(run) {
   return true;
 }
 
-// How far the slider goes: to the newest record, or to the batch at hand. Gives whether that moved.
+// How far the slider goes, and where it stands when it follows. Gives whether that moved.
 export function measure() {
-  const ends = chosen().map((run) => Math.max(run.done, run.step ? run.step.i : 0, 1));
-  const last = Math.max(1, ...ends);
-  const batch = state.follow ? last : Math.min(state.batch, last);
+  const runs = chosen(), end = (run) => Math.max(run.done, run.step ? run.step.i : 0, 1);
+  const last = Math.max(1, ...runs.map(end));
+  const now = runs.filter((run) => run.status === "learning").map(end);
+  state.newest = now.length ? Math.max(...now) : last;
+  const batch = state.follow ? state.newest : Math.min(state.batch, last);
   const moved = last !== state.last || batch !== state.batch;
   state.last = last;
   state.batch = batch;
