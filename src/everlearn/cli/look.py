@@ -6,6 +6,7 @@ from pathlib import Path
 
 from everlearn.catalogue import FIGURES
 from everlearn.cli.options import Commands, say, tell
+from everlearn.errors import ConfigError, sentence
 
 
 def add(commands: Commands) -> None:
@@ -29,6 +30,13 @@ def add(commands: Commands) -> None:
         "--by", choices=["strategy", "folder"], default="strategy", help="folder: each folder in RUNS is a variant"
     )
     figures.set_defaults(do=command_figures)
+
+    dashboard = commands.add_parser("dashboard", help="serve a page that follows all runs below a folder as they learn")
+    dashboard.add_argument("folder", type=Path, metavar="RUNS")
+    dashboard.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1; any other address demands a token")
+    dashboard.add_argument("--port", type=int, default=8765, help="default: 8765; 0 for any that is free")
+    dashboard.add_argument("--token", help="default: $EVERLEARN_DASHBOARD_TOKEN, or a new one where one is needed")
+    dashboard.set_defaults(do=command_dashboard)
 
 
 def command_list(arguments: argparse.Namespace) -> None:
@@ -63,3 +71,26 @@ def command_figures(arguments: argparse.Namespace) -> None:
         tell(f"Left out: {name}. {why}")
     for path in album.paths:
         say(str(path))
+
+
+def command_dashboard(arguments: argparse.Namespace) -> None:
+    """Serve the live page until interrupted."""
+    try:
+        from everlearn.dashboard.server import serve, token_from
+    except ModuleNotFoundError as error:
+        if error.name not in {"starlette", "uvicorn"}:
+            raise
+        raise ConfigError(
+            sentence(
+                "The live page needs a server",
+                expected="the extra `dashboard`",
+                got=f"no {error.name}",
+                do="Install it with: pip install 'everlearn[dashboard]'.",
+            )
+        ) from error
+
+    def ready(url: str) -> None:
+        say(url)
+        tell("Open this address; Ctrl-C ends the page. Runs go on without it.")
+
+    serve(arguments.folder, arguments.host, arguments.port, token_from(arguments.token), ready=ready)

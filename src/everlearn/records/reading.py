@@ -170,11 +170,12 @@ def _read_run(place: Path, folder: Path) -> Run | None:
     records = _read_records(path, f"{name}/records.jsonl") if path.is_file() else ()
     if config is None and not records:
         return None
-    checked = None if config is None else _config(config, f"{name}/config.json")
+    checked = None if config is None else config_of(config, f"{name}/config.json")
     return Run(name, checked, records, _read_events(place / "events.jsonl"), place)
 
 
-def _config(data: f.Json, where: str) -> Config:
+def config_of(data: f.Json, where: str) -> Config:
+    """A config from what config.json holds. where: for messages."""
     read = f.Fields(data, where)
     return Config(
         raw=data,
@@ -274,14 +275,17 @@ def _check(record: Record, where: str) -> None:
 
 def _read_events(path: Path) -> tuple[Event, ...]:
     """The logged steps. They only tell how fast and how far a run was, so that what cannot be read is left out."""
-    events = []
-    for data, where in f.read_lines(path, path.name, strict=False) if path.is_file() else ():
-        read = f.Fields(data, where)
-        try:
-            i, epoch, step = (read.need(name, f.count) for name in ("i", "epoch", "step"))
-            steps = read.may("steps", f.count, None)
-            loss, eta, speed = (read.may(name, f.finite, None) for name in ("loss", "eta", "images_per_second"))
-        except DataError:
-            continue
-        events.append(Event(i, epoch, step, steps, loss, eta, speed))
-    return tuple(events)
+    lines = f.read_lines(path, path.name, strict=False) if path.is_file() else ()
+    return tuple(event for data, where in lines if (event := event_of(data, where)) is not None)
+
+
+def event_of(data: f.Json, where: str) -> Event | None:
+    """A step from one line of events.jsonl, None where it cannot be read. where: for messages."""
+    read = f.Fields(data, where)
+    try:
+        i, epoch, step = (read.need(name, f.count) for name in ("i", "epoch", "step"))
+        steps = read.may("steps", f.count, None)
+        loss, eta, speed = (read.may(name, f.finite, None) for name in ("loss", "eta", "images_per_second"))
+    except DataError:
+        return None
+    return Event(i, epoch, step, steps, loss, eta, speed)
