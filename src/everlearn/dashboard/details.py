@@ -11,9 +11,10 @@ import numpy as np
 
 from everlearn.dashboard.entry import LARGEST, Entry, short
 from everlearn.dashboard.tail import Tail, opened, parsed
+from everlearn.diagnostics import alarms
 from everlearn.errors import DataError
 from everlearn.records import fields as f
-from everlearn.records.reading import Event, Record, config_of, event_of, record_of
+from everlearn.records.reading import Event, Record, config_of, event_of, read, record_of
 
 POINTS = 600
 """Steps of a batch that are sent at most; each is one that was logged."""
@@ -26,9 +27,13 @@ Alarms = Callable[[Path], list[Json]]
 """What there is to look at in a run, given its folder, as JSON objects with a `text`."""
 
 
-def no_alarms(_folder: Path) -> list[Json]:
-    """INTEGRATOR: the place of everlearn.diagnostics: give `make_app` a function that wraps `alarms(run)`."""
-    return []
+def alarms_of(folder: Path) -> list[Json]:
+    """The alarms of the run in a folder, in words; a comparison with Naive is left to `everlearn doctor`."""
+    try:
+        runs = read(folder)
+    except DataError:  # just being written, or damaged: `problem` says what
+        return []
+    return [{"text": alarm.sentence, "level": alarm.severity} for run in runs for alarm in alarms(run)]
 
 
 class Details:
@@ -199,7 +204,7 @@ def _object(path: Path) -> Json | None:
 class Shelf:
     """The details that are in memory: those asked for last."""
 
-    def __init__(self, alarms: Alarms = no_alarms) -> None:
+    def __init__(self, alarms: Alarms = alarms_of) -> None:
         self._alarms = alarms
         self._kept: OrderedDict[str, Details] = OrderedDict()
         self._lock = threading.Lock()

@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from everlearn.dashboard.details import Alarms, Details, Shelf, no_alarms
+from everlearn.dashboard.details import Alarms, Details, Shelf, alarms_of
 from everlearn.dashboard.guard import Guard, is_loopback
 from everlearn.dashboard.table import Table, Watch
 from everlearn.errors import ConfigError, RunError, sentence
@@ -42,7 +42,7 @@ SHORTEST_TOKEN = 16
 
 
 def make_app(
-    folder: Path, *, loopback: bool = True, token: str | None = None, port: int = 0, alarms: Alarms = no_alarms
+    folder: Path, *, loopback: bool = True, token: str | None = None, port: int = 0, alarms: Alarms = alarms_of
 ) -> Starlette:
     """The application. loopback: refuse foreign Host headers; port: tells the cookies of two pages apart."""
     table = Table(folder)
@@ -131,7 +131,7 @@ def serve(
     port: int = 8765,
     token: str | None = None,
     *,
-    alarms: Alarms = no_alarms,
+    alarms: Alarms = alarms_of,
     ready: Callable[[str], object] = lambda _url: None,
 ) -> None:
     """Serve the page of all runs below a folder until interrupted.

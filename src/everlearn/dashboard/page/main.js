@@ -146,7 +146,7 @@ function drawImportance() {
   if (!runs.length) weights.body.replaceChildren(el("p", { class: "quiet" }, "None of these runs measures importance. EWC, SI and AR1 do."));
 }
 
-// INTEGRATOR: alarms come with each run's details; an alarm's `text` is shown, and its `level` colours it.
+// Alarms come with each run's details: what to look at, in words.
 function drawAlarms() {
   const found = chosen().flatMap((run) => (state.details.get(run.id)?.alarms ?? []).map((alarm) => [run, alarm]));
   const problems = chosen().flatMap((run) => [run.problem, state.details.get(run.id)?.problem].filter(Boolean).slice(0, 1).map((text) => [run, { level: "red", text }]));
@@ -154,7 +154,7 @@ function drawAlarms() {
   const all = [...problems, ...stopped, ...found];
   look.section.classList.toggle("some", all.length > 0);
   look.body.replaceChildren(all.length
-    ? el("ul", { class: "alarms" }, ...all.map(([run, alarm]) => el("li", { "data-level": alarm.level ?? "" }, el("b", { dir: "auto" }, cut(runName(run), 40)), ": ", el("span", { dir: "auto" }, String(alarm.text ?? alarm.message ?? "")))))
+    ? el("ul", { class: "alarms" }, ...all.map(([run, alarm]) => el("li", { "data-level": alarm.level ?? "" }, el("b", { dir: "auto" }, cut(runName(run), 40)), ": ", el("span", { dir: "auto" }, String(alarm.text ?? "")))))
     : el("p", { class: "quiet" }, "Nothing stands out in the selected runs."));
 }
 
