@@ -585,7 +585,9 @@ def test_only_what_is_asked_for_comes_into_memory(tmp_path: Path, monkeypatch: p
 
 
 def test_the_benchmarks_of_core50() -> None:
-    names = [f"core50-{protocol}" for protocol in ("nc", "ni", "nic", "25x2", "nicv2-79", "nicv2-196", "nicv2-391")]
+    names = [
+        f"core50-{protocol}" for protocol in ("nc", "ni", "nic", "25x2", "whole", "nicv2-79", "nicv2-196", "nicv2-391")
+    ]
     assert [n for n in BENCHMARKS if n.startswith("core50")] == names
     assert {f"core50-{protocol}" for protocol in PROTOCOLS} < set(names)
     chosen = benchmark_of("core50-nc")
