@@ -145,6 +145,7 @@ def test_pretraining_saves_a_network_that_runs_start_from(tmp_path: Path, capsys
 def test_pretraining_takes_one_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrain", "--benchmark=digits", *QUICK, f"--out={tmp_path / 'x.safetensors'}"]) == 1
     assert "expected a benchmark of one batch, got digits, with 4 batches" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())  # refused before anything was learnt
 
 
 def test_any_source_as_one_batch(tmp_path: Path) -> None:

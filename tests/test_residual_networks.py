@@ -257,6 +257,18 @@ def test_imagenets_weights_load_whole_or_without_the_output_layer() -> None:
     assert whole.output_layers[0].layer.weight.shape == (1000, 1280)
 
 
+def test_imagenets_weights_can_be_imported_like_any_other_file() -> None:
+    """`everlearn weights` finds a place for every tensor of the package's file, the output layer among them."""
+    from everlearn.models.efficientnet import imagenet_state
+    from everlearn.weights import NETWORKS, import_weights
+
+    network = efficientnet_lite0(classes=1000)
+    report = import_weights(network, imagenet_state(), NETWORKS["efficientnet-lite0"].torch)
+    assert (report.fresh, report.unused) == ([], [])
+    whole = efficientnet_lite0(classes=1000, pretrained=True).state_dict()
+    assert all(torch.equal(value, whole[name]) for name, value in network.state_dict().items())
+
+
 def test_imagenets_weights_that_are_absent_or_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(efficientnet, "SHA256", "0" * 64)
     with pytest.raises(NetworkError, match=r"damaged, or others.*--force-reinstall"):

@@ -12,7 +12,7 @@ import pytest
 
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
-from everlearn.errors import ConfigError
+from everlearn.errors import ConfigError, RunError
 from everlearn.presets import preset, with_knobs
 from everlearn.runs import Config
 from everlearn.tuning import Search
@@ -115,6 +115,13 @@ def test_a_finished_search_is_not_searched_again(tmp_path: Path, monkeypatch: py
     found = search.run(tmp_path)
     monkeypatch.setattr("everlearn.tuning.search.run", lambda *_, **__: pytest.fail("a trial was made again"))
     assert search.run(tmp_path) == found
+
+
+def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    Search(config("naive"), trials=1).run(tmp_path)
+    with pytest.raises(RunError, match=r"another search: expected \{'seeds': 1\}, got \{'seeds': 2\}"):
+        Search(config("naive"), trials=1, seeds=2).run(tmp_path)
+    assert len(Search(config("naive"), trials=2).run(tmp_path)["scores"]) == 2  # more trials are the same search
 
 
 def test_a_point_that_diverges_is_worth_nothing(tmp_path: Path) -> None:

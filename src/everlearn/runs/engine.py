@@ -18,13 +18,18 @@ from everlearn.runs.config import Config
 from everlearn.runs.folder import line_of
 
 
+def folder_name(strategy: str) -> str:
+    """A strategy's name as a folder's; without the `*`, which shells and some disks take otherwise."""
+    return strategy.replace("*", "-star")
+
+
 def run_folder(out: Path, config: Config) -> Path:
-    """The folder of one run below the folder of all; without the `*`, which shells and some disks take otherwise.
+    """The folder of one run below the folder of all.
 
     >>> run_folder(Path("runs"), Config("mini50-nic", "ar1*")).as_posix()
     'runs/ar1-star/run-1'
     """
-    return out / config.strategy.replace("*", "-star") / f"run-{config.run}"
+    return out / folder_name(config.strategy) / f"run-{config.run}"
 
 
 def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: float, log: Sequence[str] = ()) -> None:

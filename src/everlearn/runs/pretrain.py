@@ -1,15 +1,14 @@
 """Pre-training: a run on everything at once, whose network is saved."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from everlearn.benchmarks import benchmark_of
+from everlearn.benchmarks import benchmark_of, prepare
 from everlearn.errors import ConfigError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.runner import OnProgress, learner_of, run
+from everlearn.runs.runner import OnProgress, choices, learner_of, run
 from everlearn.weights import save_weights
 
 
@@ -21,16 +20,17 @@ def pretrain(
     The run is in OUT.run beside the file OUT.safetensors: the same command again goes on with it.
     """
     folder = out.with_suffix(".run")
-    records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress)
-    if len(records) != 1:
+    stream, _, _ = prepare(config.benchmark, **choices(config))
+    if len(stream) != 1:
         raise ConfigError(
             sentence(
                 "Pre-training takes everything at once",
                 expected="a benchmark of one batch",
-                got=f"{config.benchmark}, with {len(records)} batches",
+                got=f"{config.benchmark}, with {len(stream)} batches",
                 do="E.g. --benchmark cifar-10, or --benchmark whole:PATH for data of your own.",
             )
         )
+    records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress)
     learner = learner_of(config, RunFolder(folder))
     about = {
         "network": config.network or benchmark_of(config.benchmark).network,
@@ -38,7 +38,7 @@ def pretrain(
         "benchmark": config.benchmark,
         "classes": learner.network.rows,
         "accuracy": records[-1]["accuracy"],
-        "knobs": replace(config).to_json()["knobs"],
+        "knobs": config.to_json()["knobs"],
     }
     save_weights(out, learner.network, about=about, half=half)
     return about

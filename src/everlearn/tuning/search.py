@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from everlearn.benchmarks import prepare
-from everlearn.errors import ConfigError, OvershootWarning, TrainingError, sentence
+from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.knobs import check
 from everlearn.runs import Config, run
+from everlearn.runs.engine import folder_name
+from everlearn.runs.runner import choices
 from everlearn.tuning.space import Range, Space
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Search:
             direction="maximize",
             pruner=optuna.pruners.PercentilePruner(100 - HOPELESS, n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
         )
+        self._settle(study, folder)
         self._take_up(study, space)
         with bar(self.trials, self.config.strategy) as progress:
             while (made := len(self._made(study))) < self.trials:
@@ -95,18 +98,25 @@ class Search:
         return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.COMPLETE,))
 
     def _space(self) -> Space:
-        stream, _, learner = prepare(
-            self.config.benchmark,
-            strategy=self.config.strategy,
-            run=self.config.run,
-            setting=self.config.setting,
-            network=self.config.network,
-            weights=self.config.weights,
-            knobs=self.config.knobs,
-            held_out=self.config.held_out,
-        )
+        stream, _, learner = prepare(self.config.benchmark, **choices(self.config))
         sizes = [len(chosen) for chosen in stream.indices]
         return Space(learner.slots, self.etas, sizes, fixed=self.config.knobs)
+
+    def _settle(self, study: "optuna.Study", folder: Path) -> None:
+        """Refuse to go on with a search of another kind: its trials could not be compared with these."""
+        mine: dict[str, Any] = {**self.config.to_json(), "seeds": self.seeds, "etas": list(self.etas)}
+        theirs = study.user_attrs.get("search", mine)
+        differ = [name for name in mine if theirs.get(name) != mine[name]]
+        if differ:
+            raise RunError(
+                sentence(
+                    "This folder holds another search",
+                    expected={name: theirs.get(name) for name in differ},
+                    got={name: mine[name] for name in differ},
+                    do=f"Choose another folder, or remove {folder}.",
+                )
+            )
+        study.set_user_attr("search", mine)
 
     def _take_up(self, study: "optuna.Study", space: Space) -> None:
         """The present settings are the first point; points that a killed search was at are tried again."""
@@ -198,7 +208,7 @@ def _one(job: tuple[Search, Path, list[str]]) -> dict[str, Any]:
 
 def search_all(searches: list[Search], out: Path, *, jobs: int) -> dict[str, dict[str, Any]]:
     """Search for several strategies, so many at a time; what was found, by strategy."""
-    work = [(search, out / search.config.strategy, sys.argv) for search in searches]
+    work = [(search, out / folder_name(search.config.strategy), sys.argv) for search in searches]
     if jobs == 1:
         found = [_one(job) for job in work]
     else:

@@ -109,7 +109,8 @@ class Space:
         for i, n_i in enumerate(n, start=1):
             total += n_i
             shares.append(lambda_i(i, n_i, total, ((0.0, 1.0), (0.0, 1.0))))
-        low, high = _rounded(min(shares[1:])), _rounded(max(shares[1:]))
+        later = shares[1:] or [0.0]
+        low, high = _rounded(min(later)), _rounded(max(later))
         return (low, high) if low < high else (0.0, 1.0)
 
 

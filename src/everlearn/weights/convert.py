@@ -41,7 +41,7 @@ NETWORKS: dict[str, Known] = {
     "resnet-18": Known(models.resnet_18, 50),
     "resnet-32": Known(models.resnet_32, 100),
     "resnet-50": Known(models.resnet_50, 50),
-    "efficientnet-lite0": Known(models.efficientnet_lite0, 1000),
+    "efficientnet-lite0": Known(models.efficientnet_lite0, 1000, torch=Layout({"_fc": "outputs.0.layer"})),
 }
 """The networks that weights can be imported for, by name."""
 
