@@ -25,7 +25,7 @@ def resnet_50(
 ) -> Network:
     """ResNet-50, with bottlenecks; 25,557,032 weights with 1,000 classes.
 
-    The trunk is torchvision's (the stride stands in the 3×3 convolution), with its names, so that `load_module_state`
+    The trunk is torchvision's (the stride stands in the 3×3 convolution), with its names, so that `import_weights`
     takes its state dicts. The last average is over the whole map: any size of 32×32 and more will do, and input_shape
     None accepts them all. Patterns are RGB from 0 to 255 with `normalise`, any float without it; seed: of the initial
     weights.
