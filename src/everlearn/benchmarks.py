@@ -15,7 +15,7 @@ from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, sentence
 from everlearn.models import Network, cifarnet, small
 from everlearn.presets import build
-from everlearn.pretraining import pretrained
+from everlearn.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
 from everlearn.strategy import Strategy
 from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_generator
 from everlearn.weights import load_weights
@@ -136,7 +136,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "icifar-100": Benchmark(
         data.cifar100,
         _growing([10] * 10),
-        network="cifarnet",
+        network="cifarnet-cifar10",
         setting="cifarnet/icifar-100",
         variants={"joined": {"stream": _growing([10, 30, 30, 30])}},
     ),
@@ -205,8 +205,9 @@ def make_network(name: str, source: Source, seed: int) -> Network:
     classes, bytes_ = len(source.classes), source.train.x.dtype == np.uint8
     makers: Mapping[str, Callable[[], Network]] = {
         "small": lambda: small(classes, source.shape, normalise=bytes_, seed=seed),
-        "small-mini50": lambda: pretrained(classes, seed=seed),
+        "small-mini50": lambda: small_mini50(classes, seed=seed),
         "cifarnet": lambda: cifarnet(classes, normalise=bytes_, seed=seed),
+        "cifarnet-cifar10": lambda: cifarnet_cifar10(classes, normalise=bytes_, seed=seed),
         "caffenet-128": lambda: models.caffenet_128(classes, seed=seed),
         "caffenet-128-conv": lambda: models.caffenet_128(classes, fully_connected=False, seed=seed),
         "caffenet": lambda: models.caffenet(classes, seed=seed),
@@ -217,8 +218,8 @@ def make_network(name: str, source: Source, seed: int) -> Network:
         "resnet-32": lambda: models.resnet_32(classes, normalise=bytes_, seed=seed),
         "resnet-50": lambda: models.resnet_50(classes, source.shape, normalise=bytes_, seed=seed),
         "efficientnet-lite0": lambda: models.efficientnet_lite0(classes, source.shape, normalise=bytes_, seed=seed),
-        "efficientnet-lite0-imagenet": lambda: models.efficientnet_lite0(
-            classes, source.shape, pretrained=True, normalise=bytes_, seed=seed
+        "efficientnet-lite0-imagenet": lambda: efficientnet_lite0_imagenet(
+            classes, source.shape, normalise=bytes_, seed=seed
         ),
     }
     if name not in makers:

@@ -75,6 +75,7 @@ MODELS = {
     "small": "two convolutions and one fully connected layer, for patterns of 4×4 and more",
     "small-mini50": "small, pre-trained on other synthetic objects than mini50's",
     "cifarnet": "Zenke et al.'s four convolutions and two fully connected layers for 32×32, 1,297,028 weights",
+    "cifarnet-cifar10": "cifarnet, pre-trained on CIFAR-10 as in the paper; comes with the package",
     "caffenet-128": "the paper's CaffeNet for 128×128, 25.5 million weights",
     "caffenet-128-conv": "the same without fc6 and fc7, 2.8 million weights",
     "caffenet": "the original CaffeNet for 227×227, 61 million weights with 1,000 classes",

@@ -1,28 +1,33 @@
 """Hyperparameters of our own, as knobs of the presets: what `everlearn tune` found, its files unchanged.
 
 Each file of `resources/settings` says how it was found: the command, the trials of every strategy, all their scores on
-held-out training data. `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, `cwr*` and `ar1*` all that CWR+
-and AR1 have; they were not searched for.
+held-out training data. What was not searched for is as in the setting that the search began with. Of the strategies
+that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative Naive's for B_1
+(it begins afresh each time), `cwr*` and `ar1*` all that CWR+ and AR1 have.
 """
 
 import json
 from importlib.resources import files
 
-from everlearn.paper import Knobs, with_stars
+from everlearn.paper import PAPER, Knobs, phases, with_stars
 
 SETTINGS = {"small/digits": "small-digits.json", "small/mini50": "small-mini50.json"}
+LIKE = {"fw": "cwr", "cw": "cwr", "ar1-ewc": "ar1", "ar1-lwf": "ar1"}
 
 
 def _read(name: str) -> dict[str, Knobs]:
     """The strategies that were searched for, and those that take their rates."""
-    text = (files("everlearn") / "resources" / "settings" / name).read_text()
-    tables: dict[str, Knobs] = {strategy: found["knobs"] for strategy, found in json.loads(text)["strategies"].items()}
+    text = json.loads((files("everlearn") / "resources" / "settings" / name).read_text())
+    found: dict[str, Knobs] = {strategy: result["knobs"] for strategy, result in text["strategies"].items()}
+    rates = {other: _rates(found[strategy]) for other, strategy in LIKE.items()}
+    first = (found["naive"]["training.first.epochs"], found["naive"]["training.first.eta"])
+    found = {"cumulative": phases(first, first), **rates, **found}
+    begun = PAPER.get(text["about"].get("setting"), {})
+    return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
 
-    def rates(strategy: str) -> Knobs:
-        return {knob: value for knob, value in tables[strategy].items() if knob.startswith("training.")}
 
-    own = {"fw": rates("cwr"), "cw": rates("cwr"), "ar1-ewc": rates("ar1"), "ar1-lwf": rates("ar1")}
-    return with_stars({**tables, **own})
+def _rates(knobs: Knobs) -> Knobs:
+    return {knob: value for knob, value in knobs.items() if knob.startswith("training.")}
 
 
 TUNED: dict[str, dict[str, Knobs]] = {setting: _read(name) for setting, name in SETTINGS.items()}

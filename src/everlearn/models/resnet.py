@@ -1,5 +1,6 @@
 """Residual networks: torchvision's ResNet-18 and ResNet-50, and the ResNet-32 of He et al. for CIFAR."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import sqrt
 from typing import Literal
@@ -25,7 +26,7 @@ def resnet_50(
 ) -> Network:
     """ResNet-50, with bottlenecks; 25,557,032 weights with 1,000 classes.
 
-    The trunk is torchvision's (the stride stands in the 3×3 convolution), with its names, so that `load_module_state`
+    The trunk is torchvision's (the stride stands in the 3×3 convolution), with its names, so that `import_weights`
     takes its state dicts. The last average is over the whole map: any size of 32×32 and more will do, and input_shape
     None accepts them all. Patterns are RGB from 0 to 255 with `normalise`, any float without it; seed: of the initial
     weights.
@@ -149,7 +150,7 @@ class Residual(nn.Module):
         return torch.flatten(self.avgpool(x), 1)
 
 
-class Block(nn.Module):
+class Block(nn.Module, ABC):
     """ReLU(residual(x) + shortcut(x)); the shortcut is the identity wherever shapes allow."""
 
     expansion = 1
@@ -166,9 +167,9 @@ class Block(nn.Module):
                 else PadShortcut(leaving - entering, stride)
             )
 
+    @abstractmethod
     def residual(self, x: Tensor) -> Tensor:
         """The branch with the weights."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.relu(self.residual(x) + self.downsample(x))

@@ -16,6 +16,7 @@ def write_settings(path: Path, search: Search, found: dict[str, dict[str, Any]])
         "command": " ".join(["everlearn", *sys.argv[1:]]),
         "version": everlearn.__version__,
         "benchmark": search.config.benchmark,
+        "setting": search.config.setting,
         "run": search.config.run,
         "held_out": search.config.held_out,
         "batches": search.config.batches,
