@@ -43,6 +43,7 @@ def efficientnet_lite0(
 class SameConv(nn.Conv2d):
     """A convolution with TensorFlow's "same" padding: ⌈size / stride⌉ windows, an odd pixel of padding at the end.
 
+    >>> import torch
     >>> SameConv(1, 1, 3, stride=2)(torch.zeros(1, 1, 224, 224)).shape[-1]
     112
     """
