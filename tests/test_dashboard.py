@@ -39,7 +39,13 @@ def record(strategy: str, run: int, i: int, benchmark: str = "digits", **other: 
     """A record whose every picture differs from batch to batch."""
     counts = [0, i, 10 * i, 100, 5, i + run]
     return toys.toy_record(benchmark, strategy, run, i, SIZES) | {
-        "importance": {"edges": EDGES, "counts": counts, "zero": 0.1 * i, "saturated": 0.01 * i},
+        "importance": {
+            "edges": EDGES,
+            "counts": counts,
+            "zero": 0.1 * i,
+            "saturated": 0.01 * i,
+            "F": {"edges": EDGES, "counts": [*counts[1:], i], "zero": 0.1, "max": 0.5},
+        },
         "change": {"conv1": 1e-3 / i, "conv2": 2e-3 * i, "fc": 3e-3},
         "forgetting": None if i == 1 else 0.05 * i,
         **other,
@@ -241,6 +247,7 @@ def test_details_follow_a_run_that_goes_on_and_one_written_anew(tmp_path: Path) 
         json.dumps(record("ar1", 1, 2, confusion=[[1]])),
         json.dumps(record("ar1", 1, 2, accuracy=float("nan"))),
         json.dumps(record("ar1", 1, 2, importance={"edges": [1, 0], "counts": [1], "zero": 0, "saturated": 0})),
+        json.dumps(record("ar1", 1, 2, importance=record("ar1", 1, 2)["importance"] | {"F": {"edges": [1]}})),
         json.dumps(record("ar1", 1, 2, change={"fc": "much"})),
     ],
 )
@@ -411,6 +418,7 @@ SEEN = """() => ({
   bars: [...document.querySelectorAll("#change canvas")].map((one) => one.dataset.batch),
   space: [...document.querySelectorAll("#change canvas")].map((one) => one.toDataURL()),
   weights: [...document.querySelectorAll("#importance .drawing svg")].map((one) => one.dataset.batch),
+  raw: [...document.querySelectorAll("#importance .raw")].map((one) => one.getAttribute("d")).join(),
   heights: [...document.querySelectorAll("#importance rect")].map((one) => one.getAttribute("height")).join(),
 })"""
 
@@ -427,7 +435,7 @@ def test_the_slider_moves_everything_and_numbers_are_the_records(three: Three, b
             now = page.evaluate(SEEN)
             assert (now["where"], now["marker"], now["loss"]) == (f"{i} of 3", str(i), str(i))
             assert now["matrices"] == now["bars"] == now["weights"] == [str(i)] * 3
-            moved = ("line", "images", "space", "heights")
+            moved = ("line", "images", "space", "heights", "raw")
             assert all(now[name] != before.get(name) for name in moved)
             before = now
             for k, records in enumerate(made.values()):
