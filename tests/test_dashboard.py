@@ -318,7 +318,8 @@ def test_who_may_see_it(tmp_path: Path) -> None:
             "page/x.js",
         ):
             assert httpx.get(f"{address}{path}").status_code == 404, path
-        assert httpx.get(f"{address}api/runs/{run['id']}?after=-1&generation=x").json()["alarms"] == []
+        (alarm,) = httpx.get(f"{address}api/runs/{run['id']}?after=-1&generation=x").json()["alarms"]
+        assert (alarm["level"], "the pull overshoots" in alarm["text"]) == ("red", True)  # 0.01 · 15,000 · 0.1 = 15
         tag = httpx.get(f"{address}page/main.js").headers["etag"]
         assert httpx.get(f"{address}page/main.js", headers={"if-none-match": tag}).status_code == 304
 
@@ -451,6 +452,7 @@ def test_the_slider_moves_everything_and_numbers_are_the_records(three: Three, b
                     assert float(found or "nan") == value
             assert f"zero {10 * i} %" in page.locator("#importance .after").first.inner_text()
             until(page, "(i) => document.querySelector('#loss svg')?.ariaLabel?.includes('0.05 at step 40')", str(i))
+        assert "AR1 1: In B_2 and B_3, the pull overshoots" in page.locator("#look").inner_text()
         assert not page.evaluate("document.getElementById('follow').checked") or now["where"] == "3 of 3"
         page.locator("#batch").press("Home")
         page.reload()  # the address keeps the selection and the batch
