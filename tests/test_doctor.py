@@ -36,7 +36,7 @@ RUNS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "si, w 10": ("si", 2, {**SHORT, **si(7.5e5, 10.0)}),
     "lwf, map": ("lwf", 5, LWF),  # λ_2 to λ_5: 0.33, 0.51, 0.62, 0.69
     "lwf, λ 0.5": ("lwf", 5, {**LWF, "lwf.lam": 0.5}),
-    "lwf, λ 0.8": ("lwf", 4, {**LWF, "lwf.lam": 0.8}),
+    "lwf, λ 0.8": ("lwf", 3, {**LWF, "lwf.lam": 0.8}),
     "ar1": ("ar1", 3, {**rates((6, 0.00051), (4, 0.0005)), **si(2.8e5, 0.00021)}),
 }
 """Strategy, batches and knobs."""
