@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from everlearn.data import digits
 from everlearn.runs import Config
 from everlearn.runs.engine import Worker
 from everlearn.runs.folder import read_lines
+from tests.report_toys import write_run
 
 FAST = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
 
@@ -140,3 +142,32 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
 def test_data_get(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "get", "digits"]) == 0
     assert "training patterns in 4 batches" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["list", "strategies"], 0), (["--help"], 0), (["doctor", "runs"], 3), (["doctor", "none"], 1), (["nonsense"], 2)],
+)
+def test_a_reader_that_leaves_changes_nothing(arguments: list[str], code: int, tmp_path: Path) -> None:
+    """As in `everlearn doctor runs | head -1`: no traceback, and the exit code is the command's own."""
+    write_run(tmp_path / "runs", strategy="ewc")
+    lines = (tmp_path / "runs" / "records.jsonl").read_text().splitlines()
+    forgot = [json.loads(line) for line in lines]
+    for record in forgot[1:]:
+        place = record["order"].index(record["classes"][0])
+        record["confusion"] = [[sum(row) if k == place else 0 for k in range(len(row))] for row in record["confusion"]]
+    (tmp_path / "runs" / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in forgot))
+    reading, writing = os.pipe()
+    os.close(reading)  # nobody reads: every line meets a broken pipe
+    command = [sys.executable, "-m", "everlearn", *arguments]
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    finally:
+        os.close(writing)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    both = subprocess.run(
+        f"{shlex.join(command)} 2>&1 | true", shell=True, cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (both.stdout, both.stderr) == (b"", b"")

@@ -39,7 +39,13 @@ def record(strategy: str, run: int, i: int, benchmark: str = "digits", **other: 
     """A record whose every picture differs from batch to batch."""
     counts = [0, i, 10 * i, 100, 5, i + run]
     return toys.toy_record(benchmark, strategy, run, i, SIZES) | {
-        "importance": {"edges": EDGES, "counts": counts, "zero": 0.1 * i, "saturated": 0.01 * i},
+        "importance": {
+            "edges": EDGES,
+            "counts": counts,
+            "zero": 0.1 * i,
+            "saturated": 0.01 * i,
+            "F": {"edges": EDGES, "counts": [*counts[1:], i], "zero": 0.1, "max": 0.5},
+        },
         "change": {"conv1": 1e-3 / i, "conv2": 2e-3 * i, "fc": 3e-3},
         "forgetting": None if i == 1 else 0.05 * i,
         **other,
@@ -241,6 +247,7 @@ def test_details_follow_a_run_that_goes_on_and_one_written_anew(tmp_path: Path) 
         json.dumps(record("ar1", 1, 2, confusion=[[1]])),
         json.dumps(record("ar1", 1, 2, accuracy=float("nan"))),
         json.dumps(record("ar1", 1, 2, importance={"edges": [1, 0], "counts": [1], "zero": 0, "saturated": 0})),
+        json.dumps(record("ar1", 1, 2, importance=record("ar1", 1, 2)["importance"] | {"F": {"edges": [1]}})),
         json.dumps(record("ar1", 1, 2, change={"fc": "much"})),
     ],
 )
@@ -311,7 +318,8 @@ def test_who_may_see_it(tmp_path: Path) -> None:
             "page/x.js",
         ):
             assert httpx.get(f"{address}{path}").status_code == 404, path
-        assert httpx.get(f"{address}api/runs/{run['id']}?after=-1&generation=x").json()["alarms"] == []
+        (alarm,) = httpx.get(f"{address}api/runs/{run['id']}?after=-1&generation=x").json()["alarms"]
+        assert (alarm["level"], "the pull overshoots" in alarm["text"]) == ("red", True)  # 0.01 · 15,000 · 0.1 = 15
         tag = httpx.get(f"{address}page/main.js").headers["etag"]
         assert httpx.get(f"{address}page/main.js", headers={"if-none-match": tag}).status_code == 304
 
@@ -411,6 +419,7 @@ SEEN = """() => ({
   bars: [...document.querySelectorAll("#change canvas")].map((one) => one.dataset.batch),
   space: [...document.querySelectorAll("#change canvas")].map((one) => one.toDataURL()),
   weights: [...document.querySelectorAll("#importance .drawing svg")].map((one) => one.dataset.batch),
+  raw: [...document.querySelectorAll("#importance .raw")].map((one) => one.getAttribute("d")).join(),
   heights: [...document.querySelectorAll("#importance rect")].map((one) => one.getAttribute("height")).join(),
 })"""
 
@@ -427,7 +436,7 @@ def test_the_slider_moves_everything_and_numbers_are_the_records(three: Three, b
             now = page.evaluate(SEEN)
             assert (now["where"], now["marker"], now["loss"]) == (f"{i} of 3", str(i), str(i))
             assert now["matrices"] == now["bars"] == now["weights"] == [str(i)] * 3
-            moved = ("line", "images", "space", "heights")
+            moved = ("line", "images", "space", "heights", "raw")
             assert all(now[name] != before.get(name) for name in moved)
             before = now
             for k, records in enumerate(made.values()):
@@ -443,6 +452,7 @@ def test_the_slider_moves_everything_and_numbers_are_the_records(three: Three, b
                     assert float(found or "nan") == value
             assert f"zero {10 * i} %" in page.locator("#importance .after").first.inner_text()
             until(page, "(i) => document.querySelector('#loss svg')?.ariaLabel?.includes('0.05 at step 40')", str(i))
+        assert "AR1 1: In B_2 and B_3, the pull overshoots" in page.locator("#look").inner_text()
         assert not page.evaluate("document.getElementById('follow').checked") or now["where"] == "3 of 3"
         page.locator("#batch").press("Home")
         page.reload()  # the address keeps the selection and the batch

@@ -26,8 +26,11 @@ from everlearn import catalogue, figures, report
 from everlearn.cli import main
 from everlearn.errors import ConfigError, DataError, EverlearnError
 from everlearn.figures import Series, saving, style
-from everlearn.figures.album import _DRAWN
-from everlearn.records import Config
+from everlearn.figures.album import DRAWN
+from everlearn.figures.style import without_heading
+from everlearn.records import Config, read
+from everlearn.records.groups import benchmarks
+from everlearn.report import pictures
 from tests import report_toys as toys
 from tests.report_toys import HOSTILE, chromium, opened, write_run
 
@@ -293,6 +296,68 @@ def test_importance_histograms(series: list[Series], records: dict[str, list[lis
         assert axes.get_title(loc="left") == f"{held[k // 3]}, B{'₁₂₃'[k % 3]}"
 
 
+def test_F_stands_above_F_hat(made: tuple[Path, Any], tmp_path: Path) -> None:
+    """A row of F with a line for the batch's own, and below it F̂; max F is the dashed line where weights reach it."""
+    raw = {"edges": [1e-8, 1e-6, 1e-4, 1e-2, 1, 100], "zero": 0.5, "max": 213.4}
+
+    def told(record: Json) -> Json:
+        of = {
+            "F": raw | {"counts": [1, 2, 3, 4, record["i"]]},
+            "F_i": raw | {"counts": [0, 0, 9, 5, 1], "negative": 0.25},
+        }
+        return richer(record) | {"importance": richer(record)["importance"] | of}
+
+    records = edit(write_run(tmp_path / "si", "digits", "si", sizes=SIZES), told)
+    figure = figures.importance_histograms(figures.load(tmp_path)["digits"], batches=[1, 3])
+    above, below = figure.axes[:2], figure.axes[2:]
+    for k, i in enumerate((1, 3)):
+        area, line = (one.get_data() for one in above[k].patches if isinstance(one, StepPatch))
+        assert (list(area[0]), list(area[1])) == ([1, 2, 3, 4, i], raw["edges"])
+        assert list(line[0]) == [0, 0, 9, 5, 1]
+        assert above[k].texts[0].get_text() == "zero 50 %, largest 213"
+        (found,) = [one.get_data() for one in below[k].patches if isinstance(one, StepPatch)]
+        assert list(found[0]) == records[i - 1]["importance"]["counts"]
+        for axes in (above[k], below[k]):
+            (clip,) = axes.get_lines()
+            assert list(np.asarray(clip.get_xdata())) == [0.002 * i] * 2  # max F̂, since some are saturated
+            assert axes.get_xlim() == above[0].get_xlim()
+    assert [axes.get_ylabel() for axes in (above[0], below[0])] == ["Weights by F", "Weights by F̂"]
+    edit(tmp_path / "si", lambda record: record | {"importance": record["importance"] | {"F": raw | {"counts": [1]}}})
+    with pytest.raises(EverlearnError, match=r"F in the importance of si, run 1, batch 1 cannot be drawn"):
+        figures.importance_histograms(figures.load(tmp_path)["digits"])
+
+
+def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
+    """What was recorded is drawn, without a heading in outlines: the page says it in letters. The rest is absent."""
+    (bench,) = benchmarks(read(made[0]))
+    found = figures.pictures(bench, "b1")
+    assert list(found) == list(pictures.NAMES)
+    whole = "".join(one.svg for one in found.values())
+    ids = re.findall(r' id="([^"]*)"', whole)
+    assert len(ids) == len(set(ids))
+    assert all(one.startswith("b1-") for one in ids)
+    assert "mean |Δθ|" in found["weight_change_3d"].caption
+    tall, cut = (
+        float(re.findall(r'viewBox="0 0 [\d.]+ ([\d.]+)"', figures.inline_svg(figure, "x"))[0])
+        for figure in (
+            figures.strength(figures.series_of(bench)),
+            without_heading(figures.strength(figures.series_of(bench))),
+        )
+    )
+    assert tall - cut == pytest.approx(72 * (0.1 + 0.19 + 0.145))  # a title of one line and a note of one
+    alone = benchmarks([run for run in read(made[0]) if run.strategy == "cwr+"])[0]
+    assert list(figures.pictures(alone, "b1")) == ["stability_plasticity", "weight_change_3d", "weight_change_heat"]
+
+
+def test_an_upper_bound_has_a_scale_of_its_own(made: tuple[Path, Any], tmp_path: Path) -> None:
+    for strategy, change in (("ewc", 0.1), ("naive", 0.2), ("cumulative", 3.0)):
+        write_run(tmp_path / strategy, "digits", strategy, change={"change": {"fc": change}})
+    figure = figures.weight_change_3d(figures.load(tmp_path)["digits"])
+    tops = {axes.get_title(): cast(Any, axes).get_zlim()[1] for axes in figure.axes}
+    assert tops == {"EWC": 0.2, "Naive": 0.2, "Cumulative, own scale": 3.0}
+    assert "Cumulative moved further" in str(figure.get_label())
+
+
 def test_strength(series: list[Series]) -> None:
     """By hand, EWC: η 0.5, λ_i = 50 i, max F̂ after B_{i−1} = 0.002 (i − 1), so 0.5·100·0.002 and 0.5·150·0.004.
 
@@ -377,7 +442,7 @@ def test_long_streams_and_deep_networks(tmp_path: Path) -> None:
 def test_a_run_that_died_before_its_first_record(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "one", upto=0)
     found = figures.load(tmp_path / "runs")["digits"]
-    for drawn in _DRAWN.values():
+    for drawn in DRAWN.values():
         with pytest.raises(DataError, match="has nothing to draw"):
             drawn(found)
     assert "| AR1 | 0 of 1 | — | — | — |" in figures.markdown_table(found)
@@ -486,7 +551,7 @@ def test_hostile_names_are_drawn_and_not_obeyed(tmp_path: Path) -> None:
         edit(folder, lambda record, changed=changed: richer(record) | changed)  # type: ignore[misc]
     (found,) = figures.load(tmp_path / "runs").values()
     assert len(found) == len(NAMES)
-    for drawn in _DRAWN.values():
+    for drawn in DRAWN.values():
         data = saving.svg(drawn(found))
         tags = {element.tag.split("}")[1] for element in ElementTree.fromstring(data).iter()}
         assert "script" not in tags
@@ -579,10 +644,10 @@ def test_the_command_draws_all_that_can_be(
 ) -> None:
     assert main(["figures", str(made[0] / "ar1"), "--out", str(tmp_path / "all")]) == 0
     names = {path.name for path in (tmp_path / "all").iterdir()}
-    wanted = {f"digits-{name}.{kind}" for name in _DRAWN for kind in ("png", "svg")} | {"digits-table.md"}
+    wanted = {f"digits-{name}.{kind}" for name in DRAWN for kind in ("png", "svg")} | {"digits-table.md"}
     assert names == wanted
     assert {Path(path).name for path in capsys.readouterr().out.split()} == names
-    assert set(_DRAWN) | {"table"} == set(catalogue.FIGURES)
+    assert set(DRAWN) | {"table"} == set(catalogue.FIGURES)
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -607,7 +672,7 @@ def test_real_records_can_be_drawn(tmp_path: Path) -> None:
     short = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
     assert main(["run", "--benchmark", "digits", "--strategy", "ewc", "--out", str(tmp_path / "ewc"), *short]) == 0
     found = figures.load(tmp_path)["digits"]
-    drawn = {name: draw(found) for name, draw in _DRAWN.items()}
+    drawn = {name: draw(found) for name, draw in DRAWN.items()}
     last = json.loads((tmp_path / "ewc" / "records.jsonl").read_text().splitlines()[-1])
     assert ydata(drawn["accuracy_curves"].axes[1], "EWC")[-1] == pytest.approx(100 * last["accuracy"])
     steps = cast(StepPatch, drawn["importance_histograms"].axes[-1].patches[0])

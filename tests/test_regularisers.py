@@ -1,5 +1,6 @@
 """Regularisers: what they see, freezing, batch norm, warnings before damage, and importance that is real."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from torch import Tensor, nn
 
 from everlearn import Batch, Step, Strategy, build
 from everlearn.errors import ConfigError, DivergenceError, InactiveError, NotFiniteError, OvershootWarning, StateError
+from everlearn.histograms import EDGES, WIDE
 from everlearn.models import Network, Output
 from everlearn.regularisers import EWC, LWF, SI
+from everlearn.runs import measure
 from tests.toys import assert_same_state, plain_network, quick, three_outputs, toy_batch, toy_stream
 
 
@@ -144,6 +147,58 @@ def test_unclipped_si_is_reachable(path: str) -> None:
     assert clipped.regulariser.F_hat().max() <= 0.001  # type: ignore[attr-defined]
     assert F_hat.min() >= 0.0
     assert (importance(native).min() < 0) == (path == "gradient")  # F itself stays a plain sum
+
+
+def counted(values: list[float], edges: list[float]) -> list[int]:
+    """A histogram by a plain loop."""
+    return [sum(low <= value < high for value in values) for low, high in pairwise(edges)]
+
+
+@pytest.mark.parametrize(("name", "knobs"), [("ewc", {}), ("ewc", {"ewc__terms": "per_batch"}), ("si", {})])
+def test_what_is_told_of_F(name: str, knobs: dict[str, Any]) -> None:
+    """F is the sum of what the batches gave, w_i with each in SI: so F^2 is the difference, w_2 taken out of it.
+
+    Only its histogram is kept, and no tensor more than before.
+    """
+    knobs = {**knobs, "head__growth": "maximal"}
+    learner = quick(name, plain_network(), **knobs)
+    before = torch.zeros(learner.theta.m)
+    for batch in toy_stream()[:2]:
+        learner.learn(batch)
+        found = learner.diagnostics()
+        w = 1.0 if isinstance(learner.regulariser, EWC) else getattr(learner.regulariser, f"w_{'1i'[learner.i_ - 1]}")
+        F_i = ((found["F"] - before) / w).double()
+        before = found["F"].clone()
+        told = found["F_i"]
+        assert told["edges"] == WIDE
+        # F − F differs from F^i by rounding, so that a value at an edge may be in the bin beside it
+        assert (
+            sum(abs(a - b) for a, b in zip(counted(F_i.tolist(), WIDE), told["counts"], strict=True)) <= len(F_i) // 20
+        )
+        assert told["max"] == pytest.approx(float(F_i.max()), rel=1e-3)
+        assert told["zero"] == pytest.approx(float((F_i == 0).double().mean()), abs=0.02)
+        record = measure.importance(found)
+        assert record is not None
+        assert record["F"]["counts"] == counted(found["F"].double().tolist(), WIDE)
+        assert record["counts"] == counted(found["F_hat"].double().tolist(), EDGES)
+        assert record["saturated"] == float((found["F_hat"] >= found["max_F"]).double().mean())
+        assert record["F_i"] == told
+    held = [name for name in learner.storage().kept if name.startswith("regulariser.")]
+    assert held == (
+        ["regulariser.history_"] if "ewc__terms" in knobs else ["regulariser.F_", "regulariser.theta_star_"]
+    )
+    again = quick(name, plain_network(), **knobs)
+    again.load_state_dict(learner.state_dict())
+    assert again.diagnostics()["F_i"] is None  # F^i is gone
+    assert torch.equal(again.diagnostics()["F"], found["F"])
+
+
+def test_who_has_no_F_tells_of_none() -> None:
+    learner = quick("lwf", plain_network())
+    learner.learn(toy_stream()[0])
+    found = learner.diagnostics()
+    assert [found[name] for name in ("F_hat", "F", "F_i")] == [None, None, None]
+    assert measure.importance(found) is None
 
 
 def test_an_inactive_regulariser_is_an_error() -> None:

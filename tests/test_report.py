@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everlearn import report
+from everlearn import figures, report
 from everlearn.errors import EverlearnError
 from everlearn.records import names
 from everlearn.report import png
@@ -298,3 +298,17 @@ def test_a_hostile_page_does_nothing(tmp_path: Path, browser: "toys.Browser") ->
     add = "document.body.append(Object.assign(document.createElement('script'), {text: 'bad = 1'})), window.bad"
     assert page.evaluate(add) is None
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_the_page_holds_the_pictures(tmp_path: Path, browser: "toys.Browser") -> None:
+    """Drawn elsewhere and handed in; they fit a phone, clash with nothing, and a browser shows them in peace."""
+    for strategy in ("cwr", "naive"):
+        write_run(tmp_path / strategy, "digits", strategy)
+    page = opened(browser, report.write(tmp_path, pictures=figures.pictures), width=390)
+    assert page.locator(".picture svg").count() == 3  # neither has an importance, nor a λ
+    titles = page.locator("section:has(.picture) h3").all_inner_texts()
+    assert titles == ["Old classes and new ones", "How far the weights moved"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+    assert not opened(browser, report.write(tmp_path)).locator(".picture").count()

@@ -94,7 +94,7 @@ FIGURES = {
     "accuracy_curves": "accuracy after each batch, on the classes seen so far and on the fixed test set",
     "bars": "final accuracy with deviations",
     "confusion_strip": "confusion matrices, batch after batch",
-    "importance_histograms": "the distribution of F̂ after each batch",
+    "importance_histograms": "the distributions of F and F̂ after each batch",
     "mt_vs_sit": "accuracy on each batch's classes with the task told and not told",
     "stability_plasticity": "accuracy on old and on new classes after each batch",
     "strength": "λ, and η·λ·max F̂ where it is recorded, along the stream",

@@ -74,7 +74,9 @@ class Learner(ABC):
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
-        """What to record of the batch just learnt: `lam`, the λ used, `F_hat` and its clip `max_F`, or None."""
+        """What to record of the batch just learnt: `lam` and `eta`, the λ and the largest η used, `F_hat` and its clip
+        `max_F`, `F`, which F̂ is formed from, and `F_i`, the histogram of F^i; None where there is none.
+        """
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:

@@ -263,7 +263,8 @@ class Strategy(Learner):
         regulariser = self.regulariser
         max_F = getattr(regulariser, "max_F", None)
         eta = max(self.training.phase(max(self.i_, 1)).etas)
-        return {"lam": regulariser.strength, "eta": eta, "F_hat": regulariser.importance(), "max_F": max_F}
+        held = {"F_hat": regulariser.importance(), "max_F": max_F, "F": regulariser.information()}
+        return {"lam": regulariser.strength, "eta": eta, **held, "F_i": regulariser.of_batch()}
 
     # --- checks at the door -----------------------------------------------------------------------
 

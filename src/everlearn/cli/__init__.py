@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from everlearn.cli import doctor, fetch, learn, look
-from everlearn.cli.options import tell
+from everlearn.cli.options import flush, tell
 from everlearn.errors import EverlearnError
 
 INTERRUPTED = 130
@@ -22,8 +22,16 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code.
 
-    0: done; 1: an error that is explained; 2: a bad call; 3: the doctor found something red; 130: interrupted.
+    0: done; 1: an error that is explained; 2: a bad call; 3: the doctor found something red; 130: interrupted. The code
+    is the same where nobody reads the output to its end, as in `everlearn doctor RUNS | head -1`.
     """
+    try:
+        return _main(argv)
+    finally:
+        flush()
+
+
+def _main(argv: Sequence[str] | None) -> int:
     arguments = parser().parse_args(argv)
     try:
         code: int | None = arguments.do(arguments)

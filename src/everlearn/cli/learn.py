@@ -81,13 +81,13 @@ def command_compare(arguments: argparse.Namespace) -> None:
     """Learn several strategies on several runs, print the table and write the page."""
     names = [name.strip() for name in arguments.strategies.split(",")]
     configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
-    from everlearn import loggers, report
+    from everlearn import figures, loggers, report
     from everlearn.runs.engine import run_all, run_folder
 
     loggers.check(arguments.log)
     work = [(config, run_folder(arguments.out, config)) for config in configs]
     run_all(work, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every, log=arguments.log)
-    page = report.write(arguments.out)
+    page = report.write(arguments.out, pictures=figures.pictures)
     say(json.dumps(report.summary(arguments.out)) if arguments.json else report.table(arguments.out))
     tell(f"The page: {page}")
 

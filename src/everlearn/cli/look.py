@@ -55,9 +55,9 @@ def command_list(arguments: argparse.Namespace) -> None:
 
 def command_report(arguments: argparse.Namespace) -> None:
     """Write the page."""
-    from everlearn import report
+    from everlearn import figures, report
 
-    page = report.write(arguments.folder, arguments.out)
+    page = report.write(arguments.folder, arguments.out, figures.pictures)
     say(json.dumps(report.summary(arguments.folder)) if arguments.json else report.table(arguments.folder))
     tell(f"The page: {page}")
 

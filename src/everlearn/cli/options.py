@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,10 +101,30 @@ def config_of(arguments: argparse.Namespace, strategy: str, run: int) -> Any:
 
 
 def say(text: str, file: Any = None) -> None:
-    """Print a line."""
-    print(text, file=file, flush=True)
+    """Print a line. Where its reader has left, go on in silence: what a command does and its exit code still count."""
+    file = sys.stdout if file is None else file
+    try:
+        print(text, file=file, flush=True)
+    except BrokenPipeError:
+        _silence(file)
 
 
 def tell(text: str) -> None:
     """Print a line beside the output proper."""
     say(text, file=sys.stderr)
+
+
+def flush() -> None:
+    """Write out what is still to be printed, or drop it where its reader has left."""
+    for file in (sys.stdout, sys.stderr):
+        try:
+            file.flush()
+        except BrokenPipeError:
+            _silence(file)
+
+
+def _silence(file: Any) -> None:
+    """Point a stream at nothing, so that neither we nor the interpreter, when it ends, meet the broken pipe again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, file.fileno())
+    os.close(nowhere)

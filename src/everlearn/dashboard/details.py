@@ -22,6 +22,7 @@ POINTS = 600
 KEPT = 48
 """Runs of which everything stays in memory; the page compares half as many."""
 
+_RAW = ("F", "F_i")
 Json = dict[str, Any]
 Alarms = Callable[[Path], list[Json]]
 """What there is to look at in a run, given its folder, as JSON objects with a `text`."""
@@ -141,13 +142,16 @@ class Details:
 
 
 def check_importance(found: Json) -> None:
-    """A histogram that can be drawn: rising edges above 0, one more than counts, and two shares."""
+    """Histograms that can be drawn: rising edges above 0, one more than counts, and two shares of F̂."""
     read = f.Fields(found, "a record's importance")
-    edges, counts = read.need("edges", _rising), read.need("counts", f.counts)
-    read.need("zero", f.share)
     read.need("saturated", f.share)
-    if len(edges) != len(counts) + 1:
-        raise DataError("A record's importance has not one edge more than counts.")
+    raw = [read.may(name, f.mapping, None) for name in _RAW]
+    for one in (read, *(f.Fields(found, "F in a record's importance") for found in raw if found is not None)):
+        edges, counts = one.need("edges", _rising), one.need("counts", f.counts)
+        one.need("zero", f.share)
+        one.may("max", f.number, None)
+        if len(edges) != len(counts) + 1:
+            raise DataError("A record's importance has not one edge more than counts.")
 
 
 def _rising(x: object) -> list[float]:
@@ -181,8 +185,7 @@ def _view(record: Record) -> Json:
         "accuracy_mt": record.accuracy_mt,
         "confusion": record.confusion.tolist(),
         "lam": record.lam,
-        "importance": record.importance
-        and {name: record.importance[name] for name in ("edges", "counts", "zero", "saturated")},
+        "importance": record.importance and _importance(record.importance),
         "change": {short(name, 60): value for name, value in record.change.items()},
         "seconds_train": record.seconds_train,
         "seconds_eval": record.seconds_eval,
@@ -191,6 +194,13 @@ def _view(record: Record) -> Json:
         "forward_transfer": record.forward_transfer,
         "storage": sum(record.storage.values()),
     }
+
+
+def _importance(found: Json) -> Json:
+    """The histograms of F̂, and where they were recorded of F and F^i."""
+    raw = {name: found[name] for name in _RAW if found.get(name)}
+    of_raw = {name: {key: one[key] for key in ("edges", "counts", "zero")} for name, one in raw.items()}
+    return {name: found[name] for name in ("edges", "counts", "zero", "saturated")} | of_raw
 
 
 def _object(path: Path) -> Json | None:

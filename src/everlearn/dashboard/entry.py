@@ -12,8 +12,8 @@ from everlearn.dashboard.status import Pace, left, status
 from everlearn.dashboard.tail import last_line, opened, parsed
 from everlearn.errors import DataError
 from everlearn.records import fields as f
+from everlearn.records import names
 from everlearn.records.reading import Event, event_of
-from everlearn.report import names
 from everlearn.report.markup import plain
 
 FILES = ("config.json", "records.jsonl", "events.jsonl", "lock")
@@ -214,6 +214,7 @@ class Entry:
             or bool(self.made and self.made.synthetic),
             "strategy": short(names.spelt(strategy)),
             "look": {"colour": look.colour, "dash": look.dash, "marker": look.marker},
+            "bound": strategy == names.UPPER_BOUND,
             "run": named.run if named else 0,
             "status": doing,
             "held": held,

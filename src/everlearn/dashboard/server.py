@@ -32,7 +32,8 @@ from everlearn.dashboard.details import Alarms, Details, Shelf, alarms_of
 from everlearn.dashboard.guard import Guard, is_loopback
 from everlearn.dashboard.table import Table, Watch
 from everlearn.errors import ConfigError, RunError, sentence
-from everlearn.report import names, png
+from everlearn.records import names
+from everlearn.report import png
 
 MOST = 24
 """Runs that are compared at a time."""

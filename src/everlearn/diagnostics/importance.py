@@ -1,7 +1,7 @@
 """The distribution of F̂, and alarms on it: nearly all zero, nearly all saturated."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,17 @@ from everlearn.records import fields as f
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """F̂ after a batch: counts between edges, the shares that are zero and saturated at max_F, and the largest F̂."""
+    """F̂ after a batch: counts between edges, the shares that are zero and saturated at max_F, and the largest F̂.
+
+    Or F, or the batch's own F^i: of these nothing is saturated, and SI's may have a negative share.
+    """
 
     edges: NDArray[np.float64]
     counts: NDArray[np.int64]
     zero: float
     saturated: float
     largest: float | None = None
+    negative: float = 0.0
 
     def below(self, bound: float) -> float:
         """The share of weights with F̂ below a bound, by whole bins: a bin that reaches above it does not count.
@@ -51,20 +55,34 @@ def histogram(record: Record) -> Histogram | None:
     """What a record says of F̂; None where there is none."""
     if record.importance is None:
         return None
-    where = f"the importance of {record.strategy}, run {record.run}, batch {record.i}"
-    read = f.Fields(record.importance, where)
+    return _histogram(f.Fields(record.importance, f"the importance of {_said(record)}"), clipped=True)
+
+
+def information(record: Record, of: Literal["F", "F_i"] = "F") -> Histogram | None:
+    """What a record says of F, which F̂ was formed from, or of the batch's own F^i; None where it says nothing."""
+    where = f"the importance of {_said(record)}"
+    found = None if record.importance is None else f.Fields(record.importance, where).may(of, f.mapping, None)
+    return None if found is None else _histogram(f.Fields(found, f"{of} in {where}"), clipped=False)
+
+
+def _said(record: Record) -> str:
+    return f"{record.strategy}, run {record.run}, batch {record.i}"
+
+
+def _histogram(read: f.Fields, *, clipped: bool) -> Histogram:
     edges, counts = np.array(read.need("edges", _numbers)), np.array(read.need("counts", f.counts), dtype=np.int64)
     if len(edges) != len(counts) + 1 or not (np.diff(edges) > 0).all() or not edges[0] > 0:
         raise DataError(
             sentence(
-                f"{where} cannot be drawn",
+                f"{read.where} cannot be drawn",
                 expected="rising edges above 0, one more than counts",
                 got=f"{len(edges)} edges and {len(counts)} counts",
                 do="Repeat the run, or move its folder elsewhere.",
             )
         )
-    shares = read.need("zero", f.share), read.need("saturated", f.share)
-    return Histogram(edges, counts, *shares, read.may("max", f.number, None))
+    saturated = read.need("saturated", f.share) if clipped else 0.0
+    negative = 0.0 if clipped else read.may("negative", f.share, 0.0)
+    return Histogram(edges, counts, read.need("zero", f.share), saturated, read.may("max", f.number, None), negative)
 
 
 def _numbers(x: object) -> list[float]:

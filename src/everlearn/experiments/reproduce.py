@@ -83,7 +83,7 @@ def reproduce(name: str, out: Path, order: Order, *, jobs: int, checkpoint_every
     if experiment.trajectories:
         found = {variant: trajectories(config) for variant, config in _by_variant(configs(experiment, order)).items()}
         written += write_table(found, out / "figures" / "trajectories")
-    return [*written, report.write(out)]
+    return [*written, report.write(out, pictures=figures.pictures)]
 
 
 def _by_variant(found: list[tuple[str, Config]]) -> dict[str, Config]:

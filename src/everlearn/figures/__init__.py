@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from everlearn.figures.importance import importance_histograms
     from everlearn.figures.inline import inline_svg
     from everlearn.figures.matrices import confusion_strip
+    from everlearn.figures.page import pictures
     from everlearn.figures.saving import save
     from everlearn.figures.series import Series, labelled, load, series_of
     from everlearn.figures.strengths import strength
@@ -30,6 +31,7 @@ _HOME = {
     "load": "series",
     "markdown_table": "table",
     "mt_vs_sit": "bar_charts",
+    "pictures": "page",
     "save": "saving",
     "series_of": "series",
     "stability_plasticity": "curves",
@@ -52,6 +54,7 @@ __all__ = [
     "load",
     "markdown_table",
     "mt_vs_sit",
+    "pictures",
     "save",
     "series_of",
     "stability_plasticity",

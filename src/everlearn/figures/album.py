@@ -27,7 +27,7 @@ def _mt_vs_sit(series: Sequence[Series]) -> Figure:
     return mt_vs_sit([one for one in series if not one.knows_task], told or None)
 
 
-_DRAWN: dict[str, Callable[[Sequence[Series]], Figure]] = {
+DRAWN: dict[str, Callable[[Sequence[Series]], Figure]] = {
     "accuracy_curves": accuracy_curves,
     "bars": bars,
     "confusion_strip": confusion_strip,
@@ -83,7 +83,7 @@ def _drawn(name: str, series: Sequence[Series], stem: Path) -> Sequence[Path]:
         path = stem.with_name(f"{stem.name}.md")
         write(path, markdown_table(series).encode())
         return [path]
-    return save(_DRAWN[name](series), stem)
+    return save(DRAWN[name](series), stem)
 
 
 def _stem(benchmark: str, taken: set[str]) -> str:

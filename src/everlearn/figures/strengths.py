@@ -56,7 +56,7 @@ def strength(series: Sequence[Series], *, title: str | None = None) -> Figure:
         len(panels),
         (min(width, 3.6), 1.9),
         title=title,
-        note="Mean over runs." if any(len(one.group.finished) > 1 for one in who) else "One run each.",
+        note=_note(panels, who),
         margins=(0.65, 0.1, 0.28, 0.5 + 0.2 * legend_rows(one.label for one in who)[0]),
         gaps=(gap, 0),
     )
@@ -65,6 +65,12 @@ def strength(series: Sequence[Series], *, title: str | None = None) -> Figure:
         handles |= _draw(axes, panel, of)
     legend(figure, handles.values(), [one.label for one in who])
     return figure
+
+
+def _note(panels: Sequence[_Panel], who: Sequence[Series]) -> str:
+    said = "Mean over runs." if any(len(one.group.finished) > 1 for one in who) else "One run each."
+    bound = any(panel.bound is not None for panel in panels)
+    return f"{said} Dashed: above it, a weight is pulled past its old value." if bound else said
 
 
 def _panels(series: Sequence[Series]) -> list[_Panel]:
@@ -122,10 +128,6 @@ def _draw(axes: Axes, panel: _Panel, of: int) -> dict[int, object]:
     batch_axis(axes, of)
     if panel.bound is not None:
         axes.axhline(panel.bound, color=QUIET, lw=0.9, ls=(0, (4, 2)))
-        where = axes.get_yaxis_transform()
-        axes.text(
-            1, panel.bound, "overshoots above", transform=where, fontsize=6.5, color=QUIET, ha="right", va="bottom"
-        )
     if panel.title.startswith("Weight"):
         axes.set_ylim(0, 1)
     elif all(value > 0 for value in known):

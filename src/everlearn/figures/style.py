@@ -30,6 +30,8 @@ PALETTE = ("#1a1d21", "#8b9099", "#c42400", "#5b2b05", "#c78600", "#006d5e", "#1
 """The page's colours on white, which eyes that see fewer colours tell apart too."""
 INK, QUIET, RULE, FIRM = "#1a1d21", "#59616c", "#e2e5e9", "#9aa2ad"
 
+_HEIGHT = {"title": 0.19, "note": 0.145}
+"""The parts of a heading, and the inches that a line of each takes."""
 _MARKERS = ("o", "s", "D", "^", "v", "P")
 _FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same everywhere
 _STYLE: Any = {  # matplotlib types its keys one by one
@@ -185,8 +187,35 @@ def sheet(
 
 def _head(title: str, note: str, width: float) -> list[tuple[str, dict[str, Any], float]]:
     """The lines above the panels, each with its font and its height."""
-    lines = [(line, {"fontsize": 10, "fontweight": "bold"}, 0.19) for line in _wrapped(title, int(12.4 * width))]
-    return lines + [(line, {"fontsize": 7.5, "color": QUIET}, 0.145) for line in _wrapped(note, int(18.2 * width))]
+    bold, quiet = (
+        {"fontsize": 10, "fontweight": "bold", "gid": "title"},
+        {"fontsize": 7.5, "color": QUIET, "gid": "note"},
+    )
+    lines = [(line, bold, _HEIGHT["title"]) for line in _wrapped(title, int(12.4 * width))]
+    return lines + [(line, quiet, _HEIGHT["note"]) for line in _wrapped(note, int(18.2 * width))]
+
+
+def note_of(figure: Figure) -> str:
+    """The note above a figure's panels."""
+    return " ".join(one.get_text() for one in figure.texts if one.get_gid() == "note")
+
+
+def without_heading(figure: Figure) -> Figure:
+    """The same figure with its title and note taken off, and no paper behind it: for a page that says them itself."""
+    head = [one for one in figure.texts if one.get_gid() in _HEIGHT]
+    width, height = figure.get_size_inches()
+    left = height - sum(_HEIGHT[str(one.get_gid())] for one in head) - (0.1 if head else 0)
+    for one in head:
+        one.remove()
+    for axes in figure.axes:
+        x, y, wide, high = axes.get_position(original=True).bounds
+        axes.set_position((x, y * height / left, wide, high * height / left))
+        axes.patch.set_visible(False)
+        for wall in ("xaxis", "yaxis", "zaxis") if axes.name == "3d" else ():
+            getattr(axes, wall).set_pane_color((1, 1, 1, 0))
+    figure.set_size_inches(width, left)
+    figure.patch.set_visible(False)
+    return figure
 
 
 def _wrapped(words: str, most: int) -> list[str]:

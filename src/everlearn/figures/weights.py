@@ -18,6 +18,8 @@ from everlearn.figures.style import text as drawn
 from everlearn.report.axes import batch_ticks
 
 Floats = NDArray[np.float64]
+_MANY = 800
+"""Beyond so many bars, they are pixels in an SVG too, lest it grow to megabytes."""
 _NAMED = 16
 """So many layers at most are named; of a deeper network, they are numbered."""
 
@@ -59,20 +61,28 @@ def weight_change_3d(series: Sequence[Series], *, title: str | None = None) -> F
     shades = colormaps["cividis"](np.linspace(0.05, 0.95, len(layers)))
     named = layers if len(layers) <= _NAMED else []
     title = f"How far the weights moved on {drawn(first.benchmark)}." if title is None else title
+    tops = [float(np.nanmax(mean)) for *_, mean in there]
+    top = max([most for most, (one, *_) in zip(tops, there, strict=True) if not one.group.upper_bound] or tops) or 1.0
+    many = sum(mean.size for *_, mean in there) > _MANY
+    note = "Height: mean |Δθ| of a layer's weights in a batch, averaged over runs. Layers from the input (front) on."
+    alone = [drawn(one.label, 30) for (one, *_), most in zip(there, tops, strict=True) if most > top]
+    if alone:
+        note += f" One scale for all; {', '.join(alone)} moved further, on a scale of its own."
     figure, grid = sheet(
         rows,
         columns,
         ((WIDTH - 0.2) / columns - 0.05, 1.85),
         title=title,
-        note="Height: mean |Δθ| of a layer's weights in a batch, averaged over runs. Layers from the input (front) on.",
+        note=note,
         margins=(0.05, 0.15, 0.28, 0.2 + 0.2 * legend_rows(named)[0]),
         gaps=(0.05, 0.22),
         projection="3d",
     )
-    top = max(float(np.nanmax(mean)) for *_, mean in there) or 1.0
     for k, axes in enumerate(axes for row in grid for axes in row):
         if k < len(there):
-            _histogram(axes, *there[k], shades, top)
+            _histogram(axes, *there[k], shades, max(top, tops[k]), many)
+            if tops[k] > top:
+                axes.title.set_text(f"{axes.get_title()}, own scale")
         else:
             axes.set_axis_off()
     if named:
@@ -81,7 +91,7 @@ def weight_change_3d(series: Sequence[Series], *, title: str | None = None) -> F
     return figure
 
 
-def _histogram(axes: Any, one: Series, layers: list[str], mean: Floats, shades: Floats, top: float) -> None:
+def _histogram(axes: Any, one: Series, layers: list[str], mean: Floats, shades: Floats, top: float, many: bool) -> None:
     n, batches = mean.shape
     layer, batch = (part.ravel() for part in np.meshgrid(np.arange(n), np.arange(batches), indexing="ij"))
     height = np.nan_to_num(mean.ravel())
@@ -89,7 +99,17 @@ def _histogram(axes: Any, one: Series, layers: list[str], mean: Floats, shades: 
     layer, batch, height = layer[moved], batch[moved], height[moved]
     if moved.any():
         axes.bar3d(
-            batch + 0.65, layer + 0.65, 0, 0.7, 0.7, height, color=shades[layer], shade=True, edgecolor="white", lw=0.15
+            batch + 0.65,
+            layer + 0.65,
+            0,
+            0.7,
+            0.7,
+            height,
+            color=shades[layer],
+            shade=True,
+            edgecolor="white",
+            lw=0.15,
+            rasterized=many,
         )
     axes.set_title(drawn(one.label, 30), loc="center", y=1.05, pad=0)
     axes.view_init(elev=26, azim=-52)
@@ -126,8 +146,8 @@ def weight_change_heat(series: Sequence[Series], *, title: str | None = None) ->
         columns,
         (min(2.3, (WIDTH - left - 0.85 - gap * (columns - 1)) / columns), min(2.6, max(0.75, 0.17 * deepest))),
         title=title,
-        note="Mean |Δθ| of a layer's weights in a batch, averaged over runs; hatched: no weight moved that was "
-        "there before. Layers from the input (top) on.",
+        note="Mean |Δθ| of a layer's weights in a batch, averaged over runs; hatched: none moved; "
+        "empty: there were none before. Layers from the input (top) on.",
         margins=(left, 0.85, 0.25, 0.42),
         gaps=(gap, 0.34),
     )
@@ -165,7 +185,11 @@ def _heat(axes: Axes, one: Series, layers: list[str], mean: Floats, norm: LogNor
         extent=extent,
     )
     for k, i in zip(*np.nonzero(still), strict=True):
-        axes.add_patch(Rectangle((i + 0.5, k - 0.5), 1, 1, fc="#f6f7f8", ec=FIRM, hatch="//////", lw=0))
+        axes.add_patch(
+            Rectangle(
+                (i + 0.5, k - 0.5), 1, 1, fc="#f6f7f8", ec=FIRM, hatch="//////", lw=0, rasterized=still.sum() > _MANY
+            )
+        )
     axes.set_title(drawn(one.label, 30))
     batch_axis(axes, batches)
     axes.set(xlim=extent[:2], ylim=extent[2:])

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
+from everlearn.histograms import Json
 from everlearn.passes import Gradients
 from everlearn.theta import Extend, Scope
 
@@ -83,6 +84,14 @@ class Regulariser:
 
     def importance(self) -> Tensor | None:
         """F̂ as the next batch will be held by it, where there is one."""
+        return None
+
+    def information(self) -> Tensor | None:
+        """F, which F̂ is formed from, where there is one."""
+        return None
+
+    def of_batch(self) -> Json | None:
+        """The histogram of F^i, of the batch that was learnt last; F^i itself is not kept."""
         return None
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:

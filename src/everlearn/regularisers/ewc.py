@@ -101,6 +101,9 @@ class EWC(Quadratic):
                 squares.addcmul_(away, g - mean)
         return squares / count
 
+    def information(self) -> Tensor | None:
+        return torch.stack([F_i for F_i, _ in self.history_]).sum(dim=0) if self.history_ else super().information()
+
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         return super().overhead(m, s, outputs, n_i) * max(1, len(self.history_))
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from everlearn.equations import add_pull_, divergence_limit, largest_lam, overhead_importance, overshoot
 from everlearn.errors import DivergenceError, InactiveError, NotFiniteError, OvershootWarning, sentence
+from everlearn.histograms import Json, histogram
 from everlearn.knobs import check, check_types
 from everlearn.regularisers.base import Regulariser
 from everlearn.theta import Extend, Scope
@@ -31,6 +32,7 @@ class Quadratic(Regulariser):
     F_: Tensor | None = field(default=None, init=False)
     theta_star_: Tensor | None = field(default=None, init=False)
     consolidated_: int = field(default=0, init=False)  # batches that F speaks of
+    F_i_: Json | None = field(default=None, init=False, repr=False)  # the histogram of F^i
     _pulls: list[tuple[Tensor, Tensor]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -121,7 +123,7 @@ class Quadratic(Regulariser):
                     do="Check that the weights move: the learning rate, frozen parameters, the loss.",
                 )
             )
-        self.F_, self.theta_star_ = F, theta.value.clone()
+        self.F_, self.theta_star_, self.F_i_ = F, theta.value.clone(), histogram(F_i)
         self.consolidated_, self._pulls = self.consolidated_ + 1, None
 
     @property
@@ -131,6 +133,12 @@ class Quadratic(Regulariser):
     def importance(self) -> Tensor | None:
         pairs = self.pairs()
         return torch.stack([F_hat for F_hat, _ in pairs]).sum(dim=0) if pairs else None
+
+    def information(self) -> Tensor | None:
+        return self.F_
+
+    def of_batch(self) -> Json | None:
+        return self.F_i_
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         return overhead_importance(m)
@@ -143,4 +151,4 @@ class Quadratic(Regulariser):
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.F_, self.theta_star_, self.consolidated_ = state["F"], state["theta_star"], state["consolidated"]
-        self._pulls = None
+        self.F_i_ = self._pulls = None

@@ -11,13 +11,18 @@ from everlearn.records import Run, read
 from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.report import curves, look, matrices, sections
 from everlearn.report.markup import Html, join, tag
+from everlearn.report.pictures import Pictures, no_pictures
+from everlearn.report.pictures import sections as drawn_sections
 from everlearn.report.tables import DEVIATION, PERCENT, written
 
 
-def write(folder: Path, out: Path | None = None) -> Path:
-    """Write the report on all runs in a folder and below it, by default to its report.html; give back where it is."""
+def write(folder: Path, out: Path | None = None, pictures: Pictures = no_pictures) -> Path:
+    """Write the report on all runs in a folder and below it, by default to its report.html; give back where it is.
+
+    pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too.
+    """
     out = Path(folder) / "report.html" if out is None else Path(out)
-    page = document(benchmarks(read(folder))).encode()
+    page = document(benchmarks(read(folder)), pictures).encode()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
@@ -30,7 +35,7 @@ def write(folder: Path, out: Path | None = None) -> Path:
     return out
 
 
-def document(found: list[Benchmark]) -> str:
+def document(found: list[Benchmark], pictures: Pictures = no_pictures) -> str:
     """The whole page."""
     style, script = _asset("style.css") + _switches(max(len(bench.groups) for bench in found)), _asset("script.js")
     only = f"img-src data:; style-src {_hash(style)}; script-src {_hash(script)}"
@@ -45,7 +50,7 @@ def document(found: list[Benchmark]) -> str:
         tag("title", title),
         tag("style", Html(style)),
     )
-    main = tag("main", *(_benchmark(bench, k) for k, bench in enumerate(found, start=1)))
+    main = tag("main", *(_benchmark(bench, k, pictures) for k, bench in enumerate(found, start=1)))
     body = tag("body", _header(found), main, tag("script", Html(script)))
     return f"<!doctype html>\n{tag('html', head, body, lang='en-GB')}\n"
 
@@ -82,7 +87,7 @@ def _many(n: int, one: str, more: str | None = None) -> str:
     return f"{n} {one if n == 1 else more or one + 's'}"
 
 
-def _benchmark(bench: Benchmark, k: int) -> Html:
+def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
     where = f"b{k}"
     accuracy = f"Accuracy by batch on {bench.title}: mean over the finished runs, with a band of one {DEVIATION}."
     spent = (
@@ -94,6 +99,7 @@ def _benchmark(bench: Benchmark, k: int) -> Html:
         ("final", "Final accuracy", [sections.final(bench), sections.kept(bench)]),
         ("look", "What to look at", [look.to_look_at(bench)]),
         ("cm", "Confusion matrices", [matrices.figure(bench, where)]),
+        *drawn_sections(pictures(bench, where)),
         ("storage", "Storage", [sections.storage(bench)]),
         (
             "time",

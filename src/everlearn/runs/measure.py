@@ -16,11 +16,11 @@ from everlearn.evaluation import (
     forward_transfer,
     totals,
 )
+from everlearn.histograms import EDGES, histogram
 from everlearn.learner import Learner
 from everlearn.streams import Stream
 
 Predictions = dict[str, NDArray[np.int64]]
-EDGES = [float(f"{edge:.6g}") for edge in np.logspace(-12, 2, 57)]
 
 
 def predict(learner: Learner, stream: Stream, test: Patterns) -> Predictions:
@@ -104,15 +104,20 @@ def transfers(stream: Stream, untrained: dict[str, Any], records: list[dict[str,
     }
 
 
-def importance(F_hat: Tensor | None, max_F: float | None) -> dict[str, Any] | None:
-    """The histogram of F̂ on a log scale, the shares that are zero and saturated at max_F, and the largest."""
+def importance(found: dict[str, Any]) -> dict[str, Any] | None:
+    """The histogram of F̂ on a log scale, the shares that are zero and saturated at max_F, and the largest.
+
+    With it, where they are known, those of F, before it was averaged and clipped, and of F^i, before it was weighed and
+    summed. found: a learner's `diagnostics`.
+    """
+    F_hat, max_F = found["F_hat"], found["max_F"]
     if F_hat is None:
         return None
-    values = F_hat.double().cpu().numpy()
-    counts, _ = np.histogram(values[values > 0], bins=EDGES)
-    saturated = 0.0 if max_F is None else float((values >= np.float32(max_F)).mean())
-    shares = {"zero": float((values == 0).mean()), "saturated": saturated}
-    return {"edges": EDGES, "counts": counts.tolist(), **shares, "max": float(values.max(initial=0.0))}
+    spread = histogram(F_hat, EDGES)
+    del spread["negative"]  # F̂ has a floor
+    saturated = 0.0 if max_F is None else float((F_hat >= float(np.float32(max_F))).double().mean())
+    raw = {"F": None if found.get("F") is None else histogram(found["F"]), "F_i": found.get("F_i")}
+    return {**spread, "saturated": saturated, **{name: one for name, one in raw.items() if one is not None}}
 
 
 def change(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, float]:

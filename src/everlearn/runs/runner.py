@@ -140,7 +140,7 @@ class Runner:
         pending = {
             "lam": diagnostics["lam"],
             "eta": diagnostics["eta"],
-            "importance": measure.importance(diagnostics["F_hat"], diagnostics["max_F"]),
+            "importance": measure.importance(diagnostics),
             "change": measure.change(self.before, self.learner.weights()),
             "seconds_train": seconds,
             "storage": {name: entry.bytes for name, entry in ledger.kept.items()},

@@ -12,12 +12,15 @@ export const moved = () => chosen().filter((run) => (state.details.get(run.id)?.
 
 export const layersOf = (run) => Object.keys(recordAt(run.id, Infinity)?.change ?? {});
 
+const highestOf = (run) => Math.max(0, ...state.details.get(run.id).records.flatMap((record) => Object.values(record.change)));
+
+// One scale for all runs, so that they can be compared; an upper bound, which keeps all patterns, may need its own.
 function highest() {
-  let top = 0;
-  for (const run of moved())
-    for (const record of state.details.get(run.id).records) for (const value of Object.values(record.change)) top = Math.max(top, value);
-  return top || 1;
+  const runs = moved(), others = runs.filter((run) => !run.bound);
+  return Math.max(0, ...(others.length ? others : runs).map(highestOf)) || 1;
 }
+
+const alone = (run) => highestOf(run) > highest();
 
 function shade(k, n) {
   const first = theme().dark ? 0.3 : 0.12;
@@ -31,7 +34,7 @@ const mix = (one, two, share) => one.map((value, k) => value * (1 - share) + two
 
 // All that is drawn, from back to front: polygons, lines and texts in the picture's coordinates.
 function scene(run, width, height) {
-  const found = state.details.get(run.id), layers = layersOf(run), t = theme(), top = highest();
+  const found = state.details.get(run.id), layers = layersOf(run), t = theme(), top = Math.max(highest(), highestOf(run));
   const of = Math.max(1, found?.stream?.of ?? 1), n = Math.max(1, layers.length);
   const { turn, tilt } = state.view;
   const cos = Math.cos(turn), sin = Math.sin(turn), up = Math.cos(tilt), over = Math.sin(tilt);
@@ -187,7 +190,7 @@ export function turnable(canvas, redraw) {
 
 export function note(run) {
   const record = recordAt(run.id);
-  return record ? `B${sub(record.i)}` : "no record yet";
+  return record ? `B${sub(record.i)}${alone(run) ? ", a scale of its own" : ""}` : "no record yet";
 }
 
 export function rows() {

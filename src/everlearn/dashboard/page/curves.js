@@ -2,7 +2,7 @@
 
 import { apart, batchTicks, cut, el, looks, picture, svg, swatch, text, theme, ticks } from "./draw.js";
 import { chosen, recordAt, state } from "./state.js";
-import { number, percent, runName, sub } from "./words.js";
+import { number, percent, runName, sub, ten } from "./words.js";
 
 const FRAME = { left: 40, above: 10, below: 34 };
 
@@ -26,7 +26,7 @@ export function accuracyChart(metric, title, width, height = 250) {
   const out = picture(width, height, `${title}, by batch. ${series.map((one) => spoken(one, metric)).join("; ")}`);
   for (const value of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
     out.append(svg("path", { d: `M${box.left} ${y(value)}H${box.end}`, stroke: value ? t.rule : t.firm, "stroke-width": 1 }));
-    out.append(text(box.left - 7, y(value) + 4, 100 * value, { "text-anchor": "end" }));
+    out.append(text(box.left - 7, y(value) + 4, value === 1 ? "100 %" : 100 * value, { "text-anchor": "end" }));
   }
   for (const i of batchTicks(of, width < 420 ? 8 : 12)) out.append(text(x(i), box.floor + 16, i, { "text-anchor": "middle" }));
   out.append(text((box.left + box.end) / 2, height - 3, "batch", { "text-anchor": "middle" }));
@@ -86,7 +86,7 @@ export function lossChart(width, height = 250) {
   const y = (value) => box.floor - (box.floor - box.above) * Math.min(1, Math.max(0, (Math.log10(value) - low) / (high - low)));
   for (let power = low; power <= high; power++) {
     out.append(svg("path", { d: `M${box.left} ${y(10 ** power)}H${box.end}`, stroke: power === low ? t.firm : t.rule, "stroke-width": 1 }));
-    out.append(text(box.left - 7, y(10 ** power) + 4, number(10 ** power), { "text-anchor": "end" }));
+    out.append(text(box.left - 7, y(10 ** power) + 4, power >= -3 && power <= 3 ? String(10 ** power).slice(0, 5) : ten(power), { "text-anchor": "end" }));
   }
   for (const step of ticks(steps, 4).filter((one) => one <= steps)) out.append(text(x(step), box.floor + 16, step, { "text-anchor": "middle" }));
   out.append(text((box.left + box.end) / 2, height - 3, `step of B${sub(state.batch)}`, { "text-anchor": "middle" }));

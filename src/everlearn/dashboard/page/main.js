@@ -49,11 +49,11 @@ const turning = [["←", "Turn left", "ArrowLeft"], ["→", "Turn right", "Arrow
   button.addEventListener("click", () => { bars.KEYS[key](); drawBars(); });
   return button;
 });
-const change = panel("change", "How far the weights moved", "Mean |Δθ| of each layer in each batch, layers from the input (1) on, one scale for all runs. Drag to turn, or use the arrow keys.",
-  { wide: true, tools: turning, rows: bars.rows, sheet: () => stack(`Mean |Δθ| by layer and batch, B${sub(state.batch)} marked`, bars.moved().map((run) => ({ name: runName(run), svg: bars.sheet(run, 340, 270) }))) });
+const change = panel("change", "How far the weights moved", "Mean |Δθ| of each layer in each batch, layers from the input (1) on, one scale for all runs but an upper bound that needs more. Drag to turn, or use the arrow keys.",
+  { wide: true, tools: turning, rows: bars.rows, sheet: () => stack(`Mean |Δθ| by layer and batch, B${sub(state.batch)} marked`, bars.moved().map((run) => ({ name: `${runName(run)}: ${bars.note(run)}`, svg: bars.sheet(run, 340, 270) }))) });
 const loss = panel("loss", "Loss within the batch", null, { sheet: () => stack(`Loss within B${sub(state.batch)}`, [{ name: "", svg: curves.lossChart(720, 360).svg }]), rows: curves.lossRows });
 const look = panel("look", "What to look at", null);
-const weights = panel("importance", "Importance of the weights", "The number of weights by F̂, both scales logarithmic and the same at every batch. Zero: no bar shows them. Saturated: clipped at max F.",
+const weights = panel("importance", "Importance of the weights", "The number of weights by importance, both scales logarithmic and the same at every batch. Bars: F̂, which holds the next batch. Line: F, before it is clipped, and averaged in EWC. Dotted: the batch’s own part, Fⁱ. Zero: no bar shows them. Saturated: clipped at max F.",
   { wide: true, rows: importance.rows, sheet: () => stack(`Importance F̂ ${after()}`, importance.measured().map((run) => ({ name: `${runName(run)}: ${importance.note(run)}`, svg: importance.histogram(run, 300, 190) }))) });
 
 const tellSeen = curves.readOut(seen.section, go), tellFixed = curves.readOut(fixed.section, go);

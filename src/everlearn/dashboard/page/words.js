@@ -57,7 +57,8 @@ export function position(run) {
   return `B${sub(step.i)} of ${of}${epoch}`;
 }
 
-const LOW = "₀₁₂₃₄₅₆₇₈₉";
+const LOW = "₀₁₂₃₄₅₆₇₈₉", HIGH = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+export const ten = (power) => (power === 0 ? "1" : `10${power < 0 ? "⁻" : ""}${[...String(Math.abs(power))].map((digit) => HIGH[digit]).join("")}`);
 export const sub = (n) => [...String(n)].map((digit) => LOW[digit]).join("");
 
 export function share(run) {

@@ -1,0 +1,23 @@
+"""The figures of a page: drawn without their headings, which the page says in its own letters."""
+
+from everlearn.errors import DataError
+from everlearn.figures.album import DRAWN
+from everlearn.figures.inline import inline_svg
+from everlearn.figures.series import series_of
+from everlearn.figures.style import note_of, without_heading
+from everlearn.records.groups import Benchmark
+from everlearn.report.pictures import NAMES, Picture
+
+
+def pictures(bench: Benchmark, prefix: str) -> dict[str, Picture]:
+    """What `everlearn.report.write` asks for: every picture that a benchmark's records hold the numbers for."""
+    series, found = series_of(bench), dict[str, Picture]()
+    for name in NAMES:
+        try:
+            figure = DRAWN[name](series)
+        except DataError:  # nothing was recorded for it: LWF has no F, an old run no change
+            continue
+        alt, caption = figure.get_label(), note_of(figure)
+        svg = inline_svg(without_heading(figure), f"{prefix}-{name.replace('_', '-')}", str(alt))
+        found[name] = Picture(svg, caption)
+    return found

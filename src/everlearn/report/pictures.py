@@ -1,0 +1,47 @@
+"""Pictures that somebody else draws, and where they stand on a page."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from everlearn.records.groups import Benchmark
+from everlearn.report.markup import Html, scroll, tag
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An <svg> element, and what stands below it in words."""
+
+    svg: Html
+    caption: str
+
+
+Pictures = Callable[[Benchmark, str], Mapping[str, Picture]]
+"""Draws what a benchmark's runs recorded, by the names in `SECTIONS`; ids in the markup begin with the second argument.
+What no run recorded is not there."""
+
+SECTIONS = (
+    ("balance", "Old classes and new ones", ("stability_plasticity",)),
+    ("moved", "How far the weights moved", ("weight_change_3d", "weight_change_heat")),
+    ("importance", "How important the weights are", ("importance_histograms",)),
+    ("strength", "How strongly the past is held", ("strength",)),
+)
+"""A section's key, its title and its pictures."""
+
+NAMES = tuple(name for *_, names in SECTIONS for name in names)
+
+
+def no_pictures(bench: Benchmark, prefix: str) -> Mapping[str, Picture]:
+    """For pages without them."""
+    return {}
+
+
+def sections(drawn: Mapping[str, Picture]) -> list[tuple[str, str, list[Html]]]:
+    """The sections that have a picture."""
+    found = [
+        (key, title, [_figure(drawn[name], title) for name in names if name in drawn]) for key, title, names in SECTIONS
+    ]
+    return [section for section in found if section[2]]
+
+
+def _figure(one: Picture, title: str) -> Html:
+    return tag("figure", scroll(one.svg, title), tag("figcaption", one.caption), class_="picture")
