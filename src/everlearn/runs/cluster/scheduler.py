@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
+from everlearn.errors import ConfigError, DataError, EverlearnError, RunError, sentence
 from everlearn.runs.cluster.job import Job, Records
 from everlearn.runs.cluster.learner import Learner, News, versions
 from everlearn.runs.cluster.parcels import pack
@@ -147,9 +147,7 @@ class Scheduler(threading.Thread):
             with contextlib.suppress(queue.Empty):
                 self._waiting.append(self._inbox.get(timeout=TURN))
             return
-        ready, _ = self._ray.wait([*self._pending], num_returns=len(self._pending), timeout=TURN)
-        if not ready:
-            return
+        ready, _ = self._ray.wait([*self._pending], num_returns=1, timeout=TURN)
         for ref in ready:
             worker = self._pending.pop(ref)
             try:
@@ -226,7 +224,13 @@ class Scheduler(threading.Thread):
         if config.weights is None:
             return None
         if config.weights not in self._weights:
-            self._weights[config.weights] = self._ray.put(Path(config.weights).read_bytes())
+            try:
+                data = Path(config.weights).read_bytes()
+            except OSError as error:
+                raise DataError(
+                    sentence("Weights cannot be read", expected="a file", got=error, do="Check --weights.")
+                ) from error
+            self._weights[config.weights] = self._ray.put(data)
         return self._weights[config.weights]
 
     def _lose(self, worker: Worker, error: Exception, *, again: bool) -> None:
