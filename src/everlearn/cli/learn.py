@@ -3,8 +3,19 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
-from everlearn.cli.options import Commands, config_of, knob_options, knobs_of, say, tell, what_to_run
+from everlearn.cli.options import (
+    Commands,
+    config_of,
+    engine_from,
+    engine_options,
+    knob_options,
+    knobs_of,
+    say,
+    tell,
+    what_to_run,
+)
 from everlearn.errors import ConfigError, sentence
 
 
@@ -21,7 +32,7 @@ def add(commands: Commands) -> None:
     what_to_run(many)
     many.add_argument("--strategies", required=True, help="names, with commas between them")
     many.add_argument("--runs", type=int, default=1, metavar="R", help="runs 1 to R")
-    many.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    engine_options(many)
     many.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs' folders")
     many.set_defaults(do=command_compare)
 
@@ -38,7 +49,7 @@ def add(commands: Commands) -> None:
     again.add_argument("--benchmark", help="in place of the experiment's own")
     knob_options(again)
     again.add_argument("--weights", metavar="FILE", help="what the networks start from: see pretrain and weights")
-    again.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    engine_options(again)
     again.add_argument("--threads", type=int, default=1, metavar="T")
     again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
     again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME")
@@ -53,7 +64,7 @@ def add(commands: Commands) -> None:
     tune.add_argument("--seeds", type=int, default=1, metavar="S", help="a trial's score is the mean over S seeds")
     tune.add_argument("--etas", type=float, nargs=2, default=[1e-4, 1e-1], metavar=("LOW", "HIGH"), help="range of η")
     tune.add_argument("--runs", type=int, default=0, metavar="R", help="then runs 1 to R with what was found")
-    tune.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
+    engine_options(tune)
     tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the search and of the runs")
     tune.set_defaults(do=command_tune)
 
@@ -79,14 +90,20 @@ def command_run(arguments: argparse.Namespace) -> None:
 
 def command_compare(arguments: argparse.Namespace) -> None:
     """Learn several strategies on several runs, print the table and write the page."""
+    with engine_from(arguments) as engine:
+        compare(arguments, engine)
+
+
+def compare(arguments: argparse.Namespace, engine: Any) -> None:
+    """The same on an engine that is there."""
     names = [name.strip() for name in arguments.strategies.split(",")]
     configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
     from everlearn import figures, loggers, report
-    from everlearn.runs.engine import run_all, run_folder
+    from everlearn.runs.engine import run_folder
 
     loggers.check(arguments.log)
     work = [(config, run_folder(arguments.out, config)) for config in configs]
-    run_all(work, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every, log=arguments.log)
+    engine.run_all(work, checkpoint_every=arguments.checkpoint_every, log=arguments.log)
     page = report.write(arguments.out, pictures=figures.pictures)
     say(json.dumps(report.summary(arguments.out)) if arguments.json else report.table(arguments.out))
     tell(f"The page: {page}")
@@ -122,10 +139,14 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
         knobs=knobs_of(arguments),
         weights=arguments.weights,
         threads=arguments.threads,
+        cpus=arguments.cpus,
+        gpus=arguments.gpus,
     )
     tell(described(arguments.name, order))
     out = arguments.out or Path("runs", arguments.name)
-    for path in reproduce(arguments.name, out, order, jobs=arguments.jobs, checkpoint_every=arguments.checkpoint_every):
+    with engine_from(arguments) as engine:
+        written = reproduce(arguments.name, out, order, engine=engine, checkpoint_every=arguments.checkpoint_every)
+    for path in written:
         if path.suffix == ".md":
             say(path.read_text())
         tell(str(path))
@@ -134,6 +155,12 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
 def command_tune(arguments: argparse.Namespace) -> None:
     """Search for several strategies, write what was found, and run with it."""
     check_log(arguments)
+    with engine_from(arguments) as engine:
+        tune(arguments, engine)
+
+
+def tune(arguments: argparse.Namespace, engine: Any) -> None:
+    """The same on an engine that is there."""
     from everlearn.tuning import Search, search_all, write_settings
 
     names = [name.strip() for name in arguments.strategies.split(",")]
@@ -142,7 +169,7 @@ def command_tune(arguments: argparse.Namespace) -> None:
         Search(config_of(arguments, name, run=1), checkpoint_every=arguments.checkpoint_every, **options)
         for name in names
     ]
-    found = search_all(searches, arguments.out / "search", jobs=arguments.jobs)
+    found = search_all(searches, arguments.out / "search", engine=engine)
     path = arguments.out / "settings.json"
     write_settings(path, searches[0], found)
     if arguments.json:
@@ -155,7 +182,7 @@ def command_tune(arguments: argparse.Namespace) -> None:
     if arguments.runs:
         arguments.settings, arguments.held_out, arguments.batches = path, 0.0, None
         arguments.out = arguments.out / "runs"
-        command_compare(arguments)
+        compare(arguments, engine)
 
 
 def check_log(arguments: argparse.Namespace) -> None:

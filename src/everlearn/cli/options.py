@@ -39,6 +39,35 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     command.add_argument("--json", action="store_true", help="print records or the table as JSON")
 
 
+def engine_options(command: argparse.ArgumentParser) -> None:
+    """The options that say where many runs are learnt."""
+    command.add_argument(
+        "--engine", choices=["local", "ray"], default="local", help="processes here (default), or a Ray cluster"
+    )
+    command.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster; default: one of this machine alone")
+    command.add_argument(
+        "--jobs", type=int, metavar="J", help="at a time; default: 1, on Ray as many as there is room for"
+    )
+    command.add_argument("--cpus", type=float, metavar="N", help="a job's share on Ray; default: as many as --threads")
+    command.add_argument("--gpus", type=float, metavar="N", help="a job's share on Ray; default: none")
+
+
+def engine_from(arguments: argparse.Namespace) -> Any:
+    """The engine that was asked for, to be entered."""
+    from everlearn.runs.engine import engine_of
+
+    if arguments.engine == "local" and (arguments.cpus, arguments.gpus) != (None, None):
+        raise ConfigError(
+            sentence(
+                "Only a cluster has shares",
+                expected="--cpus and --gpus with --engine ray",
+                got="--engine local",
+                do="Leave them out; --jobs and --threads say how much of this machine is used.",
+            )
+        )
+    return engine_of(arguments.engine, address=arguments.address, jobs=arguments.jobs)
+
+
 def knob_options(command: argparse.ArgumentParser) -> None:
     """The options that turn knobs."""
     command.add_argument(
@@ -97,6 +126,8 @@ def config_of(arguments: argparse.Namespace, strategy: str, run: int) -> Any:
         threads=arguments.threads,
         batches=arguments.batches,
         held_out=arguments.held_out,
+        cpus=getattr(arguments, "cpus", None),
+        gpus=getattr(arguments, "gpus", None),
     )
 
 

@@ -13,7 +13,7 @@ from everlearn.experiments.paper import EXPERIMENTS
 from everlearn.experiments.trajectories import trajectories, write_table
 from everlearn.presets import preset
 from everlearn.runs import Config
-from everlearn.runs.engine import run_all
+from everlearn.runs.engine import Engine, LocalEngine
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Order:
     knobs: dict[str, Any] | None = None
     weights: str | None = None
     threads: int = 1
+    cpus: float | None = None
+    gpus: float | None = None
 
 
 def experiment_of(name: str) -> Experiment:
@@ -66,15 +68,19 @@ def _config(
         weights=order.weights,
         knobs={**experiment.budget(order.budget, place), **variant.knobs, **(order.knobs or {})},
         threads=order.threads,
+        cpus=order.cpus,
+        gpus=order.gpus,
         batches=experiment.batches,
     )
 
 
-def reproduce(name: str, out: Path, order: Order, *, jobs: int, checkpoint_every: float = 30.0) -> list[Path]:
-    """Learn what is left of an experiment and draw it; gives what was written."""
+def reproduce(
+    name: str, out: Path, order: Order, *, engine: Engine | None = None, checkpoint_every: float = 30.0
+) -> list[Path]:
+    """Learn what is left of an experiment and draw it; gives what was written. engine: by default one process."""
     experiment = experiment_of(name)
     work = [(config, out / folder) for folder, config in configs(experiment, order)]
-    run_all(work, jobs=jobs, checkpoint_every=checkpoint_every)
+    (engine or LocalEngine()).run_all(work, checkpoint_every=checkpoint_every)
     written: list[Path] = []
     for network in experiment.networks:
         folder = out / (network or "")

@@ -12,7 +12,8 @@ import yaml
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check, check_types
 
-FREE = ("batches",)  # may be raised when a run goes on
+SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
+FREE = ("batches", *SHARES)  # may be others when a run goes on
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Config:
     threads: of the CPU; another number gives results that agree to rounding.
     batches: learn the first so many; may be raised later.
     held_out: the share of the training data that is held out and tested on instead of the test set, for tuning.
+    cpus, gpus: what a job takes of a machine of a cluster, as Ray counts; by default as many CPUs as threads, no GPU.
     """
 
     benchmark: str
@@ -39,6 +41,8 @@ class Config:
     threads: int = 1
     batches: int | None = None
     held_out: float = 0.0
+    cpus: float | None = None
+    gpus: float | None = None
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -53,6 +57,8 @@ class Config:
             got=self.batches,
             do="Raise it.",
         )
+        check(self.cpus is None or self.cpus > 0, "A bad share", expected="cpus above 0", got=self.cpus, do="Raise it.")
+        check(self.gpus is None or self.gpus >= 0, "A bad share", expected="gpus ≥ 0", got=self.gpus, do="Raise it.")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as they come back from JSON."""

@@ -1,4 +1,4 @@
-"""Many runs in a few processes of their own."""
+"""Engines: many runs in a few processes of their own, which is the default, or on a Ray cluster."""
 
 import json
 import selectors
@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from everlearn.errors import RunError, sentence
+from everlearn.errors import ConfigError, RunError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import line_of
 
@@ -30,6 +30,47 @@ def run_folder(out: Path, config: Config) -> Path:
     'runs/ar1-star/run-1'
     """
     return out / folder_name(config.strategy) / f"run-{config.run}"
+
+
+class Engine(Protocol):
+    """Something that learns many runs."""
+
+    jobs: int | None
+    """How many at a time; None for as many as there is room for."""
+
+    def run_all(self, runs: list[tuple[Config, Path]], *, checkpoint_every: float, log: Sequence[str] = ()) -> None:
+        """Learn all these runs, each into its folder; those that are done are not learnt again."""
+
+
+class LocalEngine:
+    """Processes of this machine, with nothing to start or to install."""
+
+    def __init__(self, *, jobs: int | None = None) -> None:
+        self.jobs: int | None = jobs or 1
+
+    def run_all(self, runs: list[tuple[Config, Path]], *, checkpoint_every: float, log: Sequence[str] = ()) -> None:
+        run_all(runs, jobs=self.jobs or 1, checkpoint_every=checkpoint_every, log=log)
+
+
+@contextmanager
+def engine_of(name: str, *, address: str | None = None, jobs: int | None = None) -> Iterator[Engine]:
+    """An engine by name: local, or ray, which is ended when done with. address: of a cluster that is there already."""
+    if name == "ray":
+        from everlearn.runs.cluster import RayEngine  # an extra
+
+        with RayEngine(address, jobs=jobs) as engine:
+            yield engine
+    elif name == "local" and address is None:
+        yield LocalEngine(jobs=jobs)
+    else:
+        raise ConfigError(
+            sentence(
+                "No such engine",
+                expected="local, or ray with or without an address",
+                got=name if address is None else f"{name} at {address}",
+                do="Choose one: --engine ray --address ADDRESS.",
+            )
+        )
 
 
 def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: float, log: Sequence[str] = ()) -> None:
@@ -66,11 +107,16 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
         raise
     finally:
         bar.close()
+    tell_failures(failed, len(runs))
+
+
+def tell_failures(failed: list[str], runs: int) -> None:
+    """Raise what went wrong with some of so many runs, if anything did."""
     if failed:
         raise RunError(
             sentence(
                 "Some runs failed",
-                expected=f"{len(runs)} runs to end well",
+                expected=f"{runs} runs to end well",
                 got=f"{len(failed)} errors: " + " | ".join(failed),
                 do="Mend them and give the same command again; what is done is not learnt again.",
             )

@@ -4,29 +4,41 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import torch
 from tqdm import tqdm
 
 from everlearn.benchmarks import prepare
 from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.knobs import check
 from everlearn.runs import Config, run
-from everlearn.runs.engine import folder_name
-from everlearn.runs.runner import choices
+from everlearn.runs.config import SHARES
+from everlearn.runs.engine import Engine, LocalEngine, folder_name
+from everlearn.runs.runner import OnProgress, choices
 from everlearn.tuning.space import Range, Space
 
 if TYPE_CHECKING:
     import optuna
 
+    from everlearn.runs.cluster import RayEngine
+
 STARTUP = 6  # trials before the sampler learns from them, and before anything is given up
 WARMUP = 2  # batches before a trial may be given up
 HOPELESS = 25.0  # per cent: a trial below so many of the others at the same batch is given up
+
+
+class Learn(Protocol):
+    """Learns a run into a folder, and tells of its records as they come."""
+
+    def __call__(
+        self, config: Config, path: Path, /, *, checkpoint_every: float, on_progress: OnProgress
+    ) -> list[dict[str, Any]]: ...
 
 
 class GivenUp(Exception):  # noqa: N818, no error
@@ -64,9 +76,13 @@ class Search:
         )
         check(0 < self.etas[0] < self.etas[1], "A bad range of η", expected="0 < low < high", got=self.etas, do="Mend.")
 
-    def run(self, folder: Path) -> dict[str, Any]:
-        """Search until all trials are made; a search that was killed goes on where it stopped."""
+    def run(self, folder: Path, learn: Learn | None = None) -> dict[str, Any]:
+        """Search until all trials are made; a search that was killed goes on where it stopped.
+
+        learn: what learns a trial's runs, by default this process.
+        """
         optuna = import_optuna()
+        torch.set_num_threads(self.config.threads)  # the sampler's sums too
         space = self._space()
         folder.mkdir(parents=True, exist_ok=True)
         storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / "journal")))
@@ -83,7 +99,7 @@ class Search:
             while (made := len(self._made(study))) < self.trials:
                 progress.update(made - progress.n)
                 study.sampler = optuna.samplers.GPSampler(seed=made, n_startup_trials=STARTUP)  # resumes alike
-                self._trial(study, space, folder)
+                self._trial(study, space, folder, learn or _learn_here)
         made_to_the_end = [trial for trial in self._made(study) if "given_up" not in trial.user_attrs]
         best = max(made_to_the_end, key=lambda trial: trial.value or 0.0)
         return {
@@ -104,7 +120,8 @@ class Search:
 
     def _settle(self, study: "optuna.Study", folder: Path) -> None:
         """Refuse to go on with a search of another kind: its trials could not be compared with these."""
-        mine: dict[str, Any] = {**self.config.to_json(), "seeds": self.seeds, "etas": list(self.etas)}
+        config = {name: value for name, value in self.config.to_json().items() if name not in SHARES}
+        mine: dict[str, Any] = {**config, "seeds": self.seeds, "etas": list(self.etas)}
         theirs = study.user_attrs.get("search", mine)
         differ = [name for name in mine if theirs.get(name) != mine[name]]
         if differ:
@@ -127,7 +144,7 @@ class Search:
         if not study.get_trials(deepcopy=False):
             study.enqueue_trial(space.first)
 
-    def _trial(self, study: "optuna.Study", space: Space, folder: Path) -> None:
+    def _trial(self, study: "optuna.Study", space: Space, folder: Path, learn: Learn) -> None:
         """One point: its mean accuracy on held-out data at the end of the stream."""
         trial = study.ask()
 
@@ -136,10 +153,10 @@ class Search:
 
         knobs = {**self.config.knobs, **space.knobs(space.point(suggest))}
         place = folder / _folder(trial)
-        study.tell(trial, self._score(trial, knobs, place))
+        study.tell(trial, self._score(trial, knobs, place, learn))
         shutil.rmtree(place, ignore_errors=True)
 
-    def _score(self, trial: "optuna.Trial", knobs: dict[str, Any], place: Path) -> float:
+    def _score(self, trial: "optuna.Trial", knobs: dict[str, Any], place: Path, learn: Learn) -> float:
         """The mean over the seeds; a point that is clearly worse than the others at the same batch is given up.
 
         Its score is then what it had reached: less than it might have, and enough for the sampler to stay away.
@@ -155,11 +172,8 @@ class Search:
                         raise GivenUp(record["accuracy"])
 
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", OvershootWarning)  # the search may go beyond η·λ·max_F = 1
-                    records = run(
-                        config, place / f"seed-{seed}", checkpoint_every=self.checkpoint_every, on_progress=watch
-                    )
+                where, every = place / f"seed-{seed}", self.checkpoint_every
+                records = learn(config, where, checkpoint_every=every, on_progress=watch)
                 scores.append(records[-1]["accuracy"])
             except GivenUp as hopeless:
                 trial.set_user_attr("given_up", len(scores) + 1)
@@ -169,6 +183,12 @@ class Search:
                 trial.set_user_attr("error", str(error))
                 scores.append(0.0)
         return sum(scores) / len(scores)
+
+
+def _learn_here(config: Config, path: Path, **options: Any) -> list[dict[str, Any]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OvershootWarning)  # the search may go beyond η·λ·max_F = 1
+        return run(config, path, **options)
 
 
 def _folder(trial: "optuna.trial.FrozenTrial | optuna.Trial") -> str:
@@ -206,10 +226,26 @@ def _one(job: tuple[Search, Path, list[str]]) -> dict[str, Any]:
     return search.run(folder)
 
 
-def search_all(searches: list[Search], out: Path, *, jobs: int) -> dict[str, dict[str, Any]]:
-    """Search for several strategies, so many at a time; what was found, by strategy."""
+def _on_a_cluster(engine: "RayEngine", work: list[tuple[Search, Path, list[str]]]) -> list[dict[str, Any]]:
+    """Searches in threads here, whose trials are learnt over there."""
+    with ThreadPoolExecutor(engine.jobs or len(work)) as pool:
+        futures = [pool.submit(search.run, folder, engine.run) for search, folder, _ in work]
+        for _ in engine.watch(futures):
+            pass
+    return [future.result() for future in futures]
+
+
+def search_all(searches: list[Search], out: Path, *, engine: Engine | None = None) -> dict[str, dict[str, Any]]:
+    """Search for several strategies, so many at a time; what was found, by strategy.
+
+    A strategy's trials come one after the other, since each is chosen by what those before it gave: what is found does
+    not depend on the engine, nor on how many searches there are at a time. engine: by default one process.
+    """
     work = [(search, out / folder_name(search.config.strategy), sys.argv) for search in searches]
-    if jobs == 1:
+    jobs = engine.jobs if engine else 1
+    if engine is not None and not isinstance(engine, LocalEngine):
+        found = _on_a_cluster(cast("RayEngine", engine), work)
+    elif jobs == 1:
         found = [_one(job) for job in work]
     else:
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:

@@ -1,0 +1,188 @@
+"""An engine that learns runs on a Ray cluster: one that is there, or one of this machine alone."""
+
+import ipaddress
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from tqdm import tqdm
+
+from everlearn.errors import ConfigError, RunError, sentence
+from everlearn.runs.cluster.job import Job, Records
+from everlearn.runs.cluster.scheduler import Scheduler
+from everlearn.runs.config import Config
+from everlearn.runs.engine import tell_failures
+from everlearn.runs.folder import RunFolder
+from everlearn.runs.runner import OnProgress, stop_signals
+
+
+class RayEngine:
+    """Learns runs on the workers of a Ray cluster, one a worker, into folders here.
+
+    address: of a cluster, HOST:PORT or auto, as a machine of it sees it; None starts one for this machine alone, which
+    nobody else can reach and which ends with the engine. jobs: at a time; None for as many as there is room for.
+
+    A worker shares no file system with this machine: a run's files go to it and come back, with every checkpoint.
+    """
+
+    def __init__(self, address: str | None = None, *, jobs: int | None = None) -> None:
+        self.address, self.jobs = address, jobs
+        self._mine = False
+
+    def __enter__(self) -> "RayEngine":
+        self._ray = import_ray(embedded=self.address is None)
+        if not self._ray.is_initialized():
+            self._mine = True
+            self._connect()
+        self.scheduler = Scheduler(self._ray, self.jobs)
+        self.scheduler.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.scheduler.closing.set()
+        self.scheduler.join()
+        if self._mine:
+            self._ray.shutdown()
+
+    def _connect(self) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if self.address is None:
+            cpus = max(os.cpu_count() or 1, self.jobs or 1)
+            self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+            refuse_others(self._ray)
+            return
+        if self.address.startswith("ray://"):
+            raise ConfigError(
+                sentence(
+                    "Ray's client is not supported",
+                    expected="HOST:PORT or auto, on a machine of the cluster",
+                    got=self.address,
+                    do="Give the command on a machine that has joined the cluster.",
+                )
+            )
+        try:
+            self._ray.init(address=self.address, **quiet)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise RunError(
+                sentence(
+                    "There is no Ray cluster at this address",
+                    expected="HOST:PORT of a cluster that this machine has joined, or auto",
+                    got=f"{self.address}: {error}",
+                    do="Check it with: ray status --address ADDRESS.",
+                )
+            ) from error
+
+    # --- runs -----------------------------------------------------------------------------------------
+
+    def run_all(self, runs: list[tuple[Config, Path]], *, checkpoint_every: float, log: Sequence[str] = ()) -> None:
+        """Learn all these runs, each into its folder; those that are done are not learnt again.
+
+        log: loggers, for each. Errors are told when all have ended.
+        """
+        refuse_loggers_of_files(log)
+        jobs = {}
+        for config, path in runs:
+            job = Job(config, path, checkpoint_every, log)
+            jobs[self._submit(job)] = job
+        failed: list[str] = []
+        with tqdm(total=len(runs), unit="run", disable=None) as bar:
+            for future in self.watch(jobs):
+                job, error = jobs[future], future.exception()
+                failed += [f"{job.path}: {error}"] if error is not None else []
+                for words in job.warned:
+                    bar.write(f"{job.path}: {words}", file=sys.stderr)
+                bar.update()
+        tell_failures(failed, len(runs))
+
+    def run(self, config: Config, path: Path, *, checkpoint_every: float, on_progress: OnProgress) -> Records:
+        """Learn one run; from any thread. An error of `on_progress`, told of every record, ends the run."""
+        return self._submit(Job(config, path, checkpoint_every, on_progress=on_progress)).result()
+
+    def _submit(self, job: Job) -> "Future[Records]":
+        if not job.log and is_finished(job.config, job.path):
+            job.succeed()
+            return job.future
+        return self.scheduler.submit(job)
+
+    def watch(self, futures: Iterable["Future[Any]"]) -> Iterator["Future[Any]"]:
+        """Those that are done, as they are. Ctrl-C and SIGTERM save everywhere and stop; a second one stops at once."""
+        left = set(futures)
+        try:
+            with stop_signals() as stop:
+                while left:
+                    done, left = wait(left, timeout=0.2, return_when=FIRST_COMPLETED)
+                    if stop.is_set():
+                        self.scheduler.stopping.set()
+                    else:
+                        yield from done
+            if stop.is_set():
+                raise KeyboardInterrupt
+        except BaseException:
+            self.scheduler.closing.set()
+            raise
+
+
+def import_ray(*, embedded: bool) -> Any:
+    """Ray, which is an extra; it tells nobody of its use, and a cluster of this machine alone stays on the loopback."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as processes of the local engine; Ray's own would be 15
+    if embedded and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on Linux too, this is what keeps it there
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError(
+            sentence(
+                "--engine ray needs Ray",
+                expected="the package ray",
+                got="it is not installed",
+                do="pip install 'everlearn[ray]'",
+            )
+        ) from error
+    return ray
+
+
+def refuse_others(ray: Any) -> None:
+    """A cluster for this machine alone must not be open to others."""
+    at = ray.util.get_node_ip_address()
+    if not ipaddress.ip_address(at).is_loopback:
+        ray.shutdown()
+        raise RunError(
+            sentence(
+                "Ray would be open to other machines",
+                expected="a cluster on the loopback",
+                got=f"one at {at}, since Ray was imported before",
+                do="Call ray.init yourself, or make the engine before Ray is imported.",
+            )
+        )
+
+
+def refuse_loggers_of_files(log: Sequence[str]) -> None:
+    """MLflow's own store in a run's folder names the folder it was made in, which here is another machine's."""
+    if "mlflow" in log and urlsplit(os.environ.get("MLFLOW_TRACKING_URI", "")).scheme not in ("http", "https"):
+        raise ConfigError(
+            sentence(
+                "--log mlflow on a cluster needs a server",
+                expected="MLFLOW_TRACKING_URI with http or https, which every machine reaches",
+                got="another kind" if os.environ.get("MLFLOW_TRACKING_URI") else "none",
+                do="Set it, log to tensorboard, or use --engine local.",
+            )
+        )
+
+
+def is_finished(config: Config, path: Path) -> bool:
+    """Whether a run's folder has all its records, so that nothing need travel."""
+    folder = RunFolder(path)
+    stored = folder.config()
+    if stored is None or config.differences(stored) or stored.get("batches") != config.batches:
+        return False
+    records = folder.records()
+    return bool(records) and len(records) >= min(records[0]["of"], config.batches or records[0]["of"])

@@ -1,0 +1,90 @@
+"""A run that is learnt elsewhere, into a folder here."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from everlearn import errors
+from everlearn.errors import EverlearnError, RunError
+from everlearn.runs.cluster.learner import End, News
+from everlearn.runs.cluster.parcels import deliver
+from everlearn.runs.config import Config
+from everlearn.runs.folder import RunFolder
+from everlearn.runs.runner import OnProgress
+
+ENVIRONMENT = ("EVERLEARN_DATA", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
+Records = list[dict[str, Any]]
+
+
+@dataclass(eq=False)
+class Job:
+    """A run to be learnt on the cluster into a folder here; its future gives the records."""
+
+    config: Config
+    path: Path
+    checkpoint_every: float
+    log: Sequence[str] = ()
+    on_progress: OnProgress = lambda _step, _record: None
+    future: "Future[Records]" = field(default_factory=Future)
+    warned: list[str] = field(default_factory=list)
+    deaths: int = 0
+    held: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """CPUs and GPUs."""
+        return float(self.config.cpus or self.config.threads), float(self.config.gpus or 0)
+
+    def order(self) -> str:
+        """What the worker is told, as JSON."""
+        environment = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)}
+        if "EVERLEARN_DATA" in environment:
+            environment["EVERLEARN_DATA"] = os.path.abspath(environment["EVERLEARN_DATA"])
+        return json.dumps(
+            {
+                "config": self.config.to_json(),
+                "checkpoint_every": self.checkpoint_every,
+                "log": list(self.log),
+                "argv": sys.argv[1:],
+                "environment": environment,
+            }
+        )
+
+    def take(self, news: News) -> None:
+        """Bring the folder up to date, and tell of new records."""
+        parcel, folder = news["parcel"], RunFolder(self.path)
+        names = {change[0] for change in parcel["changes"]}
+        if any(name.startswith("checkpoint") for name in names):
+            self.deaths = 0
+        told = len(folder.records()) if "records.jsonl" in names else 0
+        deliver(self.path, parcel)
+        for record in folder.records()[told:] if "records.jsonl" in names else ():
+            self.on_progress(None, record)
+
+    def end(self, end: End) -> None:
+        """The run has ended over there."""
+        self.warned = end["warned"]
+        if end["how"] == "done":
+            self.succeed()
+        elif end["how"] == "stopped":
+            self.fail(KeyboardInterrupt())
+        else:
+            kinds = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
+            kind = kinds.get(end["kind"])
+            known = kind is not None and issubclass(kind, EverlearnError)
+            self.fail(kind(end["error"]) if kind and known else RunError(f"its worker failed. {end['error']}"))
+
+    def succeed(self) -> None:
+        self.held.close()
+        self.future.set_result(RunFolder(self.path).records())
+
+    def fail(self, error: BaseException) -> None:
+        self.held.close()
+        if not self.future.done():
+            self.future.set_exception(error)

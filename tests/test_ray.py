@@ -1,0 +1,321 @@
+"""The Ray engine on a real cluster of two worker processes: the same bits, also when one of them is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from everlearn import report
+from everlearn.benchmarks import prepare
+from everlearn.cli import main
+from everlearn.errors import ConfigError, DataError, RunError
+from everlearn.runs import Config, RunFolder, run
+from everlearn.runs.cluster import RayEngine, engine, job, parcels, scheduler
+from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
+from everlearn.runs.engine import LocalEngine, engine_of, run_folder
+from everlearn.runs.folder import append_line, read_lines
+from everlearn.tuning import Search, search_all
+from everlearn.weights import save_weights
+from tests.toys import assert_same_state
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'everlearn[ray]'")
+QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}
+LONGER = {"training.first.epochs": 1, "training.later.epochs": 8}
+TIMES = ("seconds_train", "seconds_eval")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayEngine]:
+    """Of two workers at a time, for this machine alone; they are kept from test to test."""
+    with pytest.MonkeyPatch.context() as patched, RayEngine(jobs=2) as started:
+        patched.setattr(scheduler, "IDLE", 600.0)
+        yield started
+
+
+def without_times(path: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in RunFolder(path).records()]
+
+
+def table(path: Path) -> Any:
+    """The table that compare prints, times aside."""
+
+    def plain(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {name: plain(value) for name, value in node.items() if "second" not in name}
+        return [plain(value) for value in node] if isinstance(node, list) else node
+
+    return plain(report.summary(path))
+
+
+def until(what: Any, seconds: float = 300.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+# --- on the cluster -------------------------------------------------------------------------------------
+
+
+@needs_ray
+def test_a_killed_worker_changes_nothing(cluster: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after B_1 and before the end; its run goes on elsewhere from its last checkpoint, to the same bits."""
+    configs = [Config("digits", name, run=n, knobs=LONGER) for name in ("ar1", "naive") for n in (1, 2)]
+    arrived: list[tuple[Path, str, bytes]] = []
+
+    def note(folder: Path, parcel: Parcel) -> None:
+        deliver(folder, parcel)
+        arrived.extend((folder, name, data) for name, offset, data in parcel["changes"] if offset is not None)
+
+    sent: list[tuple[Path, bool]] = []  # runs given to workers, and whether with a checkpoint
+
+    def note_files(folder: Path) -> dict[str, bytes]:
+        files = pack(folder)
+        sent.append((folder, "checkpoint.safetensors" in files))
+        return files
+
+    monkeypatch.setattr(job, "deliver", note)
+    monkeypatch.setattr(scheduler, "pack", note_files)
+    killed: list[Path] = []
+
+    def fresh(path: Path) -> bool:
+        """A step after B_1 has come."""
+        return any(event["i"] > 1 for event in read_lines(path))
+
+    def kill() -> None:
+        def in_the_middle() -> bool:
+            for pid, folder in cluster.scheduler.pids().items():
+                if 1 <= len(read_lines(folder / "records.jsonl")) < 4 and fresh(folder / "events.jsonl"):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(folder)
+                    return True
+            return False
+
+        until(in_the_middle)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    work = [(config, run_folder(tmp_path / "ray", config)) for config in configs]
+    cluster.run_all(work, checkpoint_every=0.1)
+    killer.join()
+    LocalEngine().run_all([(c, run_folder(tmp_path / "local", c)) for c in configs], checkpoint_every=30.0)
+
+    assert table(tmp_path / "ray") == table(tmp_path / "local")
+    for config, path in work:
+        twin = run_folder(tmp_path / "local", config)
+        assert [record["i"] for record in without_times(path)] == [1, 2, 3, 4]
+        assert without_times(path) == without_times(twin)
+        names = [sorted(f.relative_to(p).as_posix() for f in p.rglob("*") if f.is_file()) for p in (path, twin)]
+        assert names[0] == names[1]
+        for file in path.glob("predictions/*.npy"):
+            assert file.read_bytes() == (twin / "predictions" / file.name).read_bytes()
+        states = [RunFolder(p).checkpoint() for p in (path, twin)]
+        assert states[0] is not None
+        assert states[1] is not None
+        assert_same_state(states[0]["learner"], states[1]["learner"])
+        assert config.differences(json.loads((path / "config.json").read_text())) == []
+        assert_no_finished_batch_was_trained_again(arrived, path)
+    assert [resumed for folder, resumed in sent if folder == killed[0]] == [False, True]
+    assert len(sent) == len(work) + 1
+
+
+def assert_no_finished_batch_was_trained_again(arrived: list[tuple[Path, str, bytes]], path: Path) -> None:
+    """Once a batch's record has come, no step of it or of an earlier one comes any more, and no second record."""
+    recorded = 0
+    for name, data in [(name, data) for folder, name, data in arrived if folder == path]:
+        for line in [json.loads(line) for line in data.splitlines()]:
+            assert line["i"] > recorded
+            recorded = line["i"] if name == "records.jsonl" else recorded
+    assert recorded == 4
+    events = [(event["i"], event["step"]) for event in read_lines(path / "events.jsonl")]
+    assert events == sorted(set(events))  # what was made again stands once
+
+
+@needs_ray
+def test_what_is_done_is_not_learnt_again(cluster: RayEngine, tmp_path: Path) -> None:
+    config = Config("digits", "naive", knobs=QUICK, batches=2)
+    told: list[int] = []
+    options: dict[str, Any] = {
+        "checkpoint_every": 30.0,
+        "on_progress": lambda _step, record: told.append(record["i"]),
+    }
+    first = cluster.run(config, tmp_path, **options)
+    assert cluster.run(config, tmp_path, **options) == first
+    assert told == [1, 2]
+    further = cluster.run(Config("digits", "naive", knobs=QUICK), tmp_path, **options)  # more batches: it goes on
+    assert further[:2] == first
+    assert told == [1, 2, 3, 4]
+
+
+@needs_ray
+def test_weights_travel_and_errors_keep_their_kind(cluster: RayEngine, tmp_path: Path) -> None:
+    _, _, learner = prepare("digits", strategy="naive")
+    with torch.no_grad():
+        for parameter in learner.network.parameters():
+            parameter.mul_(0.5)
+    weights = tmp_path / "weights.safetensors"
+    save_weights(weights, learner.network, about={"network": "small"})
+    config = Config("digits", "naive", knobs=QUICK, batches=1, weights=str(weights))
+    options: dict[str, Any] = {"checkpoint_every": 30.0, "on_progress": lambda *_: None}
+    cluster.run(config, tmp_path / "ray", **options)
+    run(config, tmp_path / "local")
+    assert without_times(tmp_path / "ray") == without_times(tmp_path / "local")
+    assert RunFolder(tmp_path / "ray").config() == RunFolder(tmp_path / "local").config()  # the path given, not theirs
+    with pytest.raises(DataError, match="Weights cannot be read"):
+        cluster.run(Config("digits", "naive", weights=str(tmp_path / "absent")), tmp_path / "a", **options)
+    with pytest.raises(ConfigError, match="Unknown strategy"):
+        cluster.run(Config("digits", "ar2"), tmp_path / "b", **options)
+    weights.write_bytes(b"no weights")
+    cluster.scheduler._weights.clear()
+    with pytest.raises(DataError):
+        cluster.run(config, tmp_path / "c", **options)
+    with pytest.raises(ConfigError, match=r"No machine .* 1 CPUs and 99 GPUs"):
+        cluster.run(Config("digits", "naive", gpus=99.0), tmp_path / "d", **options)
+    with RunFolder(tmp_path / "e").locked(), pytest.raises(RunError, match=r"Some runs failed.*another process"):
+        cluster.run_all([(Config("digits", "naive"), tmp_path / "e")], checkpoint_every=30.0)
+
+
+@needs_ray
+def test_a_search_finds_the_same(cluster: RayEngine, tmp_path: Path) -> None:
+    """A strategy's trials one after the other, two strategies at a time: as with the local engine."""
+    names = ("naive", "cwr+")
+    searches = [
+        Search(Config("digits", name, knobs=QUICK, batches=2, held_out=0.25), trials=3, etas=(1e-3, 1e6))
+        for name in names
+    ]
+    found = search_all(searches, tmp_path / "ray", engine=cluster)
+    assert found == search_all(searches, tmp_path / "local")
+    assert 0.0 in [score for name in names for score in found[name]["scores"]]  # a point that diverged
+    assert not list((tmp_path / "ray").rglob("trial-*"))
+
+
+@needs_ray
+def test_who_watches_a_run_can_end_it(cluster: RayEngine, tmp_path: Path) -> None:
+    class EnoughError(Exception):
+        pass
+
+    def watch(_step: object, record: dict[str, Any] | None) -> None:
+        assert record
+        if record["i"] == 2:
+            raise EnoughError
+
+    config = Config("digits", "naive", knobs=QUICK)
+    with pytest.raises(EnoughError):
+        cluster.run(config, tmp_path, checkpoint_every=30.0, on_progress=watch)
+    assert len(RunFolder(tmp_path).records()) == 2
+    cluster.run(config, tmp_path, checkpoint_every=30.0, on_progress=lambda *_: None)
+    assert len(RunFolder(tmp_path).records()) == 4
+
+
+@needs_ray
+def test_the_cluster_of_this_machine_is_closed_to_others(cluster: RayEngine) -> None:
+    """Ray listens on the loopback only, tells nobody of its use, and shows no dashboard."""
+    import ray
+
+    node = ray.nodes()[0]
+    assert node["NodeManagerAddress"] == "127.0.0.1"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    ports = {f"{node[name]:04X}" for name in ("NodeManagerPort", "ObjectManagerPort")}
+    places = [line.split()[1].split(":") for line in listening.splitlines() if " 0A " in line]
+    assert {address[-8:] for address, port in places if port in ports} == {"0100007F"}
+    assert not ray._private.worker._global_node.webui_url
+
+
+@needs_ray
+def test_ctrl_c_saves_and_the_local_engine_goes_on(tmp_path: Path) -> None:
+    """The whole process group is interrupted, as by a terminal; the same folder then goes on without Ray."""
+    knobs = {"training.first.epochs": 60, "training.later.epochs": 1}
+    options = ["--benchmark=digits", "--strategies=ar1", "--checkpoint-every=1e9", "--batches=2"]
+    options += [f"--set={name}={value}" for name, value in knobs.items()]
+    command = [sys.executable, "-m", "everlearn", "compare", *options, f"--out={tmp_path}", "--engine=ray"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    cut = tmp_path / "ar1" / "run-1"
+    until(lambda: read_lines(cut / "events.jsonl") or process.poll() is not None)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=300)
+    assert process.returncode == 130, told
+    assert "what was learnt is saved" in told
+    state = RunFolder(cut).checkpoint()
+    assert state is not None
+    assert state["step"] > 1
+    assert RunFolder(cut).records() == []
+    for folder in (cut, tmp_path / "whole"):
+        run(Config("digits", "ar1", knobs=knobs, batches=2), folder)
+    assert without_times(cut) == without_times(tmp_path / "whole")
+
+
+# --- without a cluster ----------------------------------------------------------------------------------
+
+
+def test_files_travel_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    far, near = tmp_path / "far", tmp_path / "near"
+    near.mkdir()
+    (near / "lock").touch()
+    append_line(near / "events.jsonl", {"i": 1})
+    unpack(far, pack(near))
+    outbox = Outbox(far)
+    for name in ("config.json", "predictions/true.npy", "checkpoint.safetensors"):
+        (far / name).parent.mkdir(exist_ok=True)
+        (far / name).write_bytes(name.encode())
+        time.sleep(0.02)  # clocks of disks tick slowly
+    append_line(far / "events.jsonl", {"i": 2})
+    parcel = outbox.parcel()
+    assert [change.name for change in parcel["changes"]] == [
+        "config.json",
+        "predictions/true.npy",
+        "checkpoint.safetensors",
+        "events.jsonl",
+    ]
+    assert parcel["changes"][-1] == Change("events.jsonl", 8, b'{"i":2}\n')  # only what is new
+    deliver(near, parcel)
+    assert read_lines(near / "events.jsonl") == [{"i": 1}, {"i": 2}]
+    assert (near / "predictions" / "true.npy").read_bytes() == b"predictions/true.npy"
+    assert outbox.parcel() == {"changes": [], "removed": []}
+    (far / "checkpoint.safetensors").unlink()
+    append_line(far / "events.jsonl", {"i": 3})
+    assert [change.data for change in outbox.grown("events.jsonl")["changes"]] == [b'{"i":3}\n']
+    deliver(near, outbox.parcel())
+    assert not (near / "checkpoint.safetensors").exists()
+    assert list(pack(near)) == ["config.json", "events.jsonl"]  # neither the lock nor old predictions
+    with pytest.raises(RunError, match=r"expected events\.jsonl with 99 bytes, got 16"):
+        deliver(near, Parcel(changes=[Change("events.jsonl", 99, b"")], removed=[]))
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "lock", "", "a\\..\\x"])
+def test_files_stay_in_their_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="expected a name in the run's folder"):
+        deliver(tmp_path / "run", Parcel(changes=[Change(name, None, b"x")], removed=[]))
+    assert not list(tmp_path.rglob("x"))
+    assert parcels.LOCK == "lock"
+
+
+def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'everlearn\[ray\]'"), engine_of("ray"):
+        pass
+
+
+def test_senseless_calls_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    call = ["compare", "--benchmark=digits", "--strategies=naive", f"--out={tmp_path}"]
+    for extra, words in ((["--address=auto"], "No such engine"), (["--gpus=1"], "Only a cluster has shares")):
+        assert main([*call, *extra]) == 1
+        assert words in capsys.readouterr().err
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(ConfigError, match="needs a server"):
+        engine.refuse_loggers_of_files(["mlflow"])
+    engine.refuse_loggers_of_files(["tensorboard"])
+    for bad in ({"cpus": 0.0}, {"gpus": -1.0}):
+        with pytest.raises(ConfigError, match="A bad share"):
+            Config("digits", "naive", **bad)  # type: ignore[arg-type]
