@@ -28,6 +28,7 @@ from everlearn.errors import ConfigError, DataError, EverlearnError
 from everlearn.figures import Series, saving, style
 from everlearn.figures.album import DRAWN
 from everlearn.figures.style import without_heading
+from everlearn.figures.table import escaped
 from everlearn.records import Config, read
 from everlearn.records.groups import benchmarks
 from everlearn.report import pictures
@@ -449,6 +450,31 @@ def test_a_run_that_died_before_its_first_record(tmp_path: Path) -> None:
 
 
 # --- the table ----------------------------------------------------------------------------------------
+
+
+def test_paired_table(series: list[Series]) -> None:
+    """Every cell is the mean of the differences run by run, by hand; its mirror image has the other sign."""
+    lines = figures.paired_table(series).splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[: 2 + len(series)])
+    assert head[1:] == [row[0] for row in rows] == [escaped(one.label) for one in series]
+    for k, mine in enumerate(series):
+        for j, theirs in enumerate(series):
+            if k == j:
+                assert rows[k][1 + j] == ""
+                continue
+            pairs = [
+                100 * (a.records[-1].accuracy - b.records[-1].accuracy)
+                for a in mine.group.finished
+                for b in theirs.group.finished
+                if a.number == b.number and a.records[-1].accuracy is not None and b.records[-1].accuracy is not None
+            ]
+            mean = sum(pairs) / len(pairs)
+            sign = "−" if f"{mean:.1f}".startswith("-") else "+"
+            assert rows[k][1 + j].startswith(f"{sign}{abs(mean):.1f}")
+            if len(pairs) > 1:
+                deviation = (sum((d - mean) ** 2 for d in pairs) / (len(pairs) - 1)) ** 0.5
+                assert rows[k][1 + j].endswith(f" ± {deviation:.1f}")
+    assert "run by run" in lines[-1]
 
 
 def test_markdown_table(series: list[Series], records: dict[str, list[list[Json]]]) -> None:

@@ -101,8 +101,9 @@ FIGURES = {
     "weight_change_3d": "mean |Δθ| by layer and batch as 3D histograms",
     "weight_change_heat": "mean |Δθ| by layer and batch in colours",
     "table": "final accuracies in both conventions beside the paper's, as Markdown",
+    "paired": "every strategy against every other, run by run, as Markdown",
 }
-"""Every figure that `everlearn figures` draws, and the table."""
+"""Every figure that `everlearn figures` draws, and the tables."""
 
 EXPERIMENTS = {
     "table2": "accuracy on everything at once, by network",

@@ -84,7 +84,7 @@ def reproduce(
     written: list[Path] = []
     for network in experiment.networks:
         folder = out / (network or "")
-        album = figures.draw(folder, folder / "figures", [*experiment.figures, "table"], by="folder")
+        album = figures.draw(folder, folder / "figures", [*experiment.figures, "table", "paired"], by="folder")
         written += album.paths
     if experiment.trajectories:
         found = {variant: trajectories(config) for variant, config in _by_variant(configs(experiment, order)).items()}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from everlearn.figures.inline import inline_svg
     from everlearn.figures.matrices import confusion_strip
     from everlearn.figures.page import pictures
+    from everlearn.figures.paired import paired_table
     from everlearn.figures.saving import save
     from everlearn.figures.series import Series, labelled, load, series_of
     from everlearn.figures.strengths import strength
@@ -31,6 +32,7 @@ _HOME = {
     "load": "series",
     "markdown_table": "table",
     "mt_vs_sit": "bar_charts",
+    "paired_table": "paired",
     "pictures": "page",
     "save": "saving",
     "series_of": "series",
@@ -54,6 +56,7 @@ __all__ = [
     "load",
     "markdown_table",
     "mt_vs_sit",
+    "paired_table",
     "pictures",
     "save",
     "series_of",

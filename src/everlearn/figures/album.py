@@ -14,6 +14,7 @@ from everlearn.figures.bar_charts import bars, mt_vs_sit
 from everlearn.figures.curves import accuracy_curves, stability_plasticity
 from everlearn.figures.importance import importance_histograms
 from everlearn.figures.matrices import confusion_strip
+from everlearn.figures.paired import paired_table
 from everlearn.figures.saving import save, write
 from everlearn.figures.series import Series, load
 from everlearn.figures.strengths import strength
@@ -38,6 +39,7 @@ DRAWN: dict[str, Callable[[Sequence[Series]], Figure]] = {
     "weight_change_3d": weight_change_3d,
     "weight_change_heat": weight_change_heat,
 }
+_WRITTEN = {"table": markdown_table, "paired": paired_table}
 
 
 @dataclass
@@ -54,7 +56,7 @@ def draw(
     only: Iterable[str] | None = None,
     by: Literal["strategy", "folder"] = "strategy",
 ) -> Album:
-    """Draw the runs in a folder and below it into another: BENCHMARK-FIGURE.png and .svg, and BENCHMARK-table.md.
+    """Draw the runs in a folder and below it into another: BENCHMARK-FIGURE.png and .svg, or .md for a table.
 
     only: names from `everlearn.catalogue.FIGURES`; such a figure that the runs have nothing for is an error. Without it
     all are drawn that can be, and the album says what was left out. by: as for `load`.
@@ -79,9 +81,9 @@ def draw(
 
 
 def _drawn(name: str, series: Sequence[Series], stem: Path) -> Sequence[Path]:
-    if name == "table":
+    if name in _WRITTEN:
         path = stem.with_name(f"{stem.name}.md")
-        write(path, markdown_table(series).encode())
+        write(path, _WRITTEN[name](series).encode())
         return [path]
     return save(DRAWN[name](series), stem)
 
