@@ -5,6 +5,7 @@ the gradients of the shares are summed, weighted by their counts; so every proce
 of the whole minibatch, and whatever is made from Θ and its gradient is equal everywhere.
 """
 
+import atexit
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -192,27 +193,21 @@ def ranks() -> Ranks:
     return Several() if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1 else ALONE
 
 
-@contextmanager
-def started(device: str | torch.device = "cpu") -> Iterator[Ranks]:
-    """Join the processes that torchrun has started, for as long as the context lasts; this one alone without torchrun.
+def join(device: str | torch.device = "cpu") -> Ranks:
+    """Join the processes that torchrun has started, until this one ends; this one alone without torchrun.
 
-    device: this process's: gloo for the CPU; nccl beside it for a CUDA device.
+    device: this process's: gloo for the CPU; nccl beside it for a CUDA device. A second call gives the same processes.
 
-    >>> with started() as ranks:
-    ...     ranks.size
+    >>> join().size
     1
     """
-    if "TORCHELASTIC_RUN_ID" not in os.environ or dist.is_initialized():
-        yield ranks()
-        return
-    cuda = torch.device(device).type == "cuda"
-    if cuda:
-        torch.cuda.set_device(device)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=TIMEOUT)
-    try:
-        yield ranks()
-    finally:
-        dist.destroy_process_group()
+    if "TORCHELASTIC_RUN_ID" in os.environ and not dist.is_initialized():
+        cuda = torch.device(device).type == "cuda"
+        if cuda:
+            torch.cuda.set_device(device)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=TIMEOUT)
+        atexit.register(dist.destroy_process_group)  # not before: torchrun's processes cannot meet twice
+    return ranks()
 
 
 @contextmanager

@@ -67,7 +67,8 @@ def command_run(arguments: argparse.Namespace) -> None:
     from everlearn.runs.progress import Bar
     from everlearn.runs.runner import run
 
-    with parallel.started() as ranks, Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
+    ranks = parallel.join()
+    with Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
         options: dict[str, Any] = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
         if ranks.first:
             options["on_progress"] = bar
