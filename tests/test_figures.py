@@ -670,7 +670,10 @@ def test_the_command_draws_all_that_can_be(
 ) -> None:
     assert main(["figures", str(made[0] / "ar1"), "--out", str(tmp_path / "all")]) == 0
     names = {path.name for path in (tmp_path / "all").iterdir()}
-    wanted = {f"digits-{name}.{kind}" for name in DRAWN for kind in ("png", "svg")} | {"digits-table.md"}
+    wanted = {f"digits-{name}.{kind}" for name in DRAWN for kind in ("png", "svg")} | {
+        "digits-table.md",
+        "digits-paired.md",
+    }
     assert names == wanted
     assert {Path(path).name for path in capsys.readouterr().out.split()} == names
     assert set(DRAWN) | {"table"} == set(catalogue.FIGURES)

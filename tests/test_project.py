@@ -35,6 +35,7 @@ def test_the_public_names_are_pinned() -> None:
         "memories",
         "models",
         "paper",
+        "parallel",
         "preset",
         "pretraining",
         "regularisers",

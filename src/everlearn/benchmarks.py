@@ -14,6 +14,7 @@ from everlearn.data.core50_lists import batches
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, sentence
 from everlearn.models import Network, cifarnet, small
+from everlearn.parallel import ALONE, Ranks
 from everlearn.presets import build
 from everlearn.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
 from everlearn.strategy import Strategy
@@ -240,10 +241,11 @@ def prepare(
     knobs: Mapping[str, Any] | None = None,
     seed: int = 1,
     held_out: float = 0.0,
+    ranks: Ranks = ALONE,
 ) -> tuple[Stream, Patterns, Strategy]:
     """The stream of a run, the patterns to test on, and a learner that has seen nothing yet.
 
-    weights: a file of weights of ours that the network starts from.
+    weights: a file of weights of ours that the network starts from. ranks: the processes that learn it together.
     """
     chosen = benchmark_of(benchmark)
     source = chosen.source()
@@ -253,7 +255,7 @@ def prepare(
     net = make_network(network or chosen.network, source, seed)
     if weights is not None:
         load_weights(weights, net)
-    learner = build(strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed)
+    learner = build(strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, ranks=ranks)
     return stream, stream.test, learner
 
 

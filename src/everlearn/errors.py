@@ -6,6 +6,7 @@
     ├── NetworkError         a network that cannot be split into trunk and output layers
     ├── StateError           a state that does not belong to this learner
     ├── RunError             a run's folder that cannot be used so
+    ├── RanksError           processes that learn together hold different things, or one of them is gone
     └── TrainingError        learning itself went wrong; the learner is as it was before the call
         ├── NotFiniteError       the loss became NaN or infinite
         ├── DivergenceError      the pull towards the old weights provably diverges
@@ -41,6 +42,10 @@ class StateError(EverlearnError, ValueError):
 
 class RunError(EverlearnError, RuntimeError):
     """A run's folder that cannot be used so."""
+
+
+class RanksError(EverlearnError, RuntimeError):
+    """Processes that learn together hold different things, or one of them is gone."""
 
 
 class TrainingError(EverlearnError, ArithmeticError):

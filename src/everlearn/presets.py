@@ -12,6 +12,7 @@ from everlearn.knobs import check, knob_names
 from everlearn.memories import Everything, NoMemory
 from everlearn.models.network import Network
 from everlearn.paper import PAPER
+from everlearn.parallel import ALONE, Ranks
 from everlearn.regularisers import EWC, LWF, SI, Freeze, NoRegulariser
 from everlearn.slots import Slots
 from everlearn.strategy import Strategy
@@ -84,14 +85,17 @@ def build(
     knobs: Knobs | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
+    ranks: Ranks = ALONE,
 ) -> Strategy:
     """A learner from the name of a strategy and a network.
+
+    ranks: the processes that learn it together, from `everlearn.parallel`; by default this one alone.
 
     >>> from everlearn.models import small
     >>> build("ar1", small(classes=10), knobs={"si.lam": 1e4}).regulariser.lam
     10000.0
     """
-    return Strategy(network, preset(name, setting, knobs), seed=seed, device=device)
+    return Strategy(network, preset(name, setting, knobs), seed=seed, device=device, ranks=ranks)
 
 
 def with_knobs(slots: Slots, knobs: Knobs) -> Slots:

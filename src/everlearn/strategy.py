@@ -16,11 +16,13 @@ from everlearn.heads import PerTask
 from everlearn.keyed import keyed_generator, keyed_seed
 from everlearn.learner import Learner, OnStep, Rows, Step
 from everlearn.models.network import Network
+from everlearn.parallel import ALONE, Ranks
 from everlearn.regularisers.base import Term
 from everlearn.slots import Slots
 from everlearn.state import State, mapped
 from everlearn.storage import Entry, Ledger, measure
 from everlearn.theta import Scope, Theta
+from everlearn.unsplit import unsplit
 
 EVALUATION_MINIBATCH = 256
 
@@ -37,6 +39,7 @@ class Strategy(Learner):
     """A learner: a network, and the slots Head × Regulariser × Memory.
 
     The network is taken over, not copied; of the slots only the knobs are taken. seed settles everything random.
+    ranks: the processes that learn it together, from `everlearn.parallel`; by default this one alone.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Strategy(Learner):
         *,
         seed: int = 0,
         device: str | torch.device = "cpu",
+        ranks: Ranks = ALONE,
     ) -> None:
         slots.refuse_senseless()
         self.slots = slots
@@ -53,7 +57,7 @@ class Strategy(Learner):
         self.regulariser = replace(slots.regulariser)
         self.memory = replace(slots.memory)
         self.training = slots.training
-        self.seed, self.device = int(seed), torch.device(device)
+        self.seed, self.device, self.ranks = int(seed), torch.device(device), ranks
         self.network = network.to(self.device)
         self.theta = Theta(self.network)
         self.head.attach(self.theta, self.seed)
@@ -73,7 +77,8 @@ class Strategy(Learner):
         self._check(batch)
         self._before = self.state_dict()
         try:
-            with torch.random.fork_rng(devices=[] if self.device.type == "cpu" else [self.device]):
+            devices = [] if self.device.type == "cpu" else [self.device]
+            with torch.random.fork_rng(devices=devices), unsplit(self.network, self.ranks):
                 self._learn(batch, on_step)
         except BaseException:
             self.theta.close()
@@ -84,7 +89,8 @@ class Strategy(Learner):
 
     def _learn(self, batch: Batch, on_step: OnStep | None) -> None:
         """Algorithms 1 to 3, read top to bottom; the slots say what each line means."""
-        data = self.memory.mix(batch)
+        data, ranks = self.memory.mix(batch), self.ranks
+        ranks.agree(partial(self._held, data))
         if self.within_ is None:
             self._begin(batch, data)
         else:  # resumed in the middle of B_i
@@ -97,7 +103,12 @@ class Strategy(Learner):
         steps = phase.epochs * per_epoch
         order = torch.empty(0, dtype=torch.long)
         theta.open()
+        moving = theta.grad[theta.m_bar if theta.frozen else 0 :]  # the gradients there are
         forward = self._forward(x)
+
+        def L_of(idx: Tensor) -> Tensor:
+            return self._loss(forward(idx), partial(self._terms, hard, idx))
+
         for step in range(self.within_.step, steps):
             epoch, k = divmod(step, per_epoch)
             if k == 0 or not len(order):
@@ -107,10 +118,9 @@ class Strategy(Learner):
             eta = phase.eta_at(step, steps)
 
             theta.grad.zero_()
-            terms = partial(self._terms, hard, idx)
-            L = self._loss(forward(idx), terms)  # (1), (2) or (3); (6) without its penalty
-            loss = self._finite(L, i, epoch, step)
+            L = ranks.mean(idx, L_of)  # (1), (2) or (3); (6) without its penalty
             L.backward()
+            loss = self._finite(ranks.sum_(moving, L), i, epoch, step)
             self.regulariser.constrain(self.scope)  # (7): grad += λ·F̂·(θ − θ*)
             self.training.step_(theta, eta)  # v = momentum·v + η·grad; θ = θ − v
             self.head.hold()  # rows and biases that must not move
@@ -127,12 +137,14 @@ class Strategy(Learner):
         theta.close()
         self.network.eval()
         self.within_ = None
+        ranks.agree(partial(self._held, data))
 
     def _begin(self, batch: Batch, data: Batch) -> None:
         """Make everything ready for B_i, in the order that the paper needs."""
         i = self.i_ + 1
         rows = self.head.distilled_rows()
-        self.regulariser.look(i, len(data), rows, lambda: self._logits(data.x, rows))  # y_lwf, before the head grows
+        predictions = partial(self._logits, data.x, rows, self.ranks)
+        self.regulariser.look(i, len(data), rows, predictions)  # y_lwf, before the head grows
         extend = self.head.begin(batch.counts, i, distils=self.regulariser.distils)  # expand; tw = 0
         if extend is not None and not self.head.shared_only:
             self.regulariser.grow(extend)
@@ -154,7 +166,7 @@ class Strategy(Learner):
         )
         if not (theta.frozen and trunk == "still"):
             return lambda idx: self.network(x[idx])
-        self._features = passes.features(self.network, x, EVALUATION_MINIBATCH)
+        self._features = passes.features(self.network, x, EVALUATION_MINIBATCH, self.ranks)
         return lambda idx: self.network.logits(tuple(f[idx] for f in self._features))
 
     def _restart(self, initial: State) -> State:
@@ -216,7 +228,7 @@ class Strategy(Learner):
         """The gradients of L_cross that a regulariser may ask for when B_i is learnt."""
         order = torch.randperm(len(y), generator=keyed_generator(self.seed, "fisher", self.i_)).to(self.device)
         loss: passes.Loss = lambda outputs, y: self._loss(outputs, lambda _: [self._hard_targets(y)])  # noqa: E731
-        return passes.Gradients(self.theta, self.scope, loss, x, y, order)
+        return passes.Gradients(self.theta, self.scope, loss, x, y, order, self.ranks)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -249,10 +261,10 @@ class Strategy(Learner):
         patterns = self.network.check_input(check_patterns(x))
         return self._logits(patterns, torch.tensor(columns, device=self.device))[-1]
 
-    def _logits(self, x: Tensor, rows: Tensor | None) -> list[Tensor]:
+    def _logits(self, x: Tensor, rows: Tensor | None, ranks: Ranks = ALONE) -> list[Tensor]:
         """Every output layer's logits over these rows, None for all."""
         with self.head.testing():
-            outputs = passes.logits(self.network, x, EVALUATION_MINIBATCH)
+            outputs = passes.logits(self.network, x, EVALUATION_MINIBATCH, ranks)
         return outputs if rows is None else [o[:, rows] for o in outputs]
 
     @property
@@ -305,6 +317,14 @@ class Strategy(Learner):
     def _trains(self) -> dict[str, bool]:
         """The weights that are in Θ."""
         return {segment.name: True for segment in self.theta.segments}
+
+    def _held(self, data: Batch) -> State:
+        """What every process must hold alike to learn these data."""
+        state = self.state_dict()
+        knobs = {"knobs": repr(self.slots), "batch": data.fingerprint}
+        place = {"place in the stream": [self.i_, state["within"]]}
+        parts = ("shapes", "seed", "network", "v", "head", "regulariser")
+        return {**knobs, **place, **{part: state[part] for part in parts}}
 
     def state_dict(self) -> State:
         """Everything learnt, also in the middle of a batch; what later steps write into is copied."""

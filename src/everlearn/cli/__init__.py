@@ -1,13 +1,15 @@
 """The command line: parse, call, print. PyTorch is imported only by commands that learn."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from everlearn.cli import doctor, fetch, learn, look
 from everlearn.cli.options import flush, tell
-from everlearn.errors import EverlearnError
+from everlearn.errors import ConfigError, EverlearnError, sentence
 
 INTERRUPTED = 130
+TOGETHER = ("run",)  # what several processes of torchrun do as one
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,12 +35,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None) -> int:
     arguments = parser().parse_args(argv)
+    rank = process_number()
     try:
+        check_together(arguments.command, rank)
         code: int | None = arguments.do(arguments)
     except EverlearnError as error:
-        tell(f"everlearn: {error}")
+        tell(f"everlearn, process {rank}: {error}" if rank else f"everlearn: {error}")
         return 1
     except KeyboardInterrupt:
-        tell("everlearn: interrupted; what was learnt is saved. The same command again goes on.")
+        if not rank:
+            tell("everlearn: interrupted; what was learnt is saved. The same command again goes on.")
         return INTERRUPTED
     return code or 0
+
+
+def process_number() -> int | None:
+    """The number of this process among those that torchrun started, from 0; None without torchrun."""
+    return int(os.environ["RANK"]) if "TORCHELASTIC_RUN_ID" in os.environ else None
+
+
+def check_together(command: str, rank: int | None) -> None:
+    """Refuse commands that several processes would do several times."""
+    if rank is not None and command not in TOGETHER:
+        raise ConfigError(
+            sentence(
+                "torchrun starts several processes for one learner",
+                expected=f"one of {list(TOGETHER)}",
+                got=command,
+                do="Give this command without torchrun; --jobs learns several runs at a time.",
+            )
+        )

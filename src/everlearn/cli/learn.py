@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from everlearn.cli.options import (
     tell,
     what_to_run,
 )
-from everlearn.errors import ConfigError, sentence
+from everlearn.errors import ConfigError, EverlearnWarning, sentence
 
 
 def add(commands: Commands) -> None:
@@ -72,12 +73,18 @@ def add(commands: Commands) -> None:
 def command_run(arguments: argparse.Namespace) -> None:
     """Learn one stream."""
     config = config_of(arguments, arguments.strategy, arguments.run)
+    from everlearn import parallel
     from everlearn.runs.progress import Bar
     from everlearn.runs.runner import run
 
+    ranks = parallel.join()
     with Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
-        options = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
-        records = run(config, arguments.out, on_progress=bar, **options)
+        options: dict[str, Any] = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
+        if ranks.first:
+            options["on_progress"] = bar
+        else:
+            warnings.simplefilter("ignore", EverlearnWarning)  # the first process gives the same
+        records = run(config, arguments.out, ranks=ranks, **options)
     for record in records:
         if arguments.json:
             say(json.dumps(record))

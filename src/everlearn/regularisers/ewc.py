@@ -86,11 +86,9 @@ class EWC(Quadratic):
 
     def _fisher(self, theta: Scope, gradients: Gradients) -> Tensor:
         """The diagonal of the Fisher information over B_i."""
-        mean, squares = torch.zeros_like(theta.value), torch.zeros_like(theta.value)
         if self.fisher == "per_example":
-            for rows in gradients.examples(self.chunk):
-                squares += rows.square().sum(dim=0)
-            return squares / len(gradients)
+            return gradients.squares(self.chunk) / len(gradients)
+        mean, squares = torch.zeros_like(theta.value), torch.zeros_like(theta.value)
         count = 0
         for count, g in enumerate(gradients.minibatches(self.minibatch), start=1):
             if self.fisher == "second_moment":

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,19 +19,22 @@ from everlearn.evaluation import (
 )
 from everlearn.histograms import EDGES, histogram
 from everlearn.learner import Learner
+from everlearn.parallel import ALONE, Ranks
 from everlearn.streams import Stream
 
 Predictions = dict[str, NDArray[np.int64]]
+BLOCK = 4096  # test patterns that one of several processes scores at a time
 
 
-def predict(learner: Learner, stream: Stream, test: Patterns) -> Predictions:
+def predict(learner: Learner, stream: Stream, test: Patterns, ranks: Ranks = ALONE) -> Predictions:
     """The predicted class of every test pattern, −1 where none can be given.
 
     seen: over the classes seen; all_rows: over all rows; mt: over the classes of the pattern's own batch, the one in
     which its class first arrived (the task known). A learner that must know the task gives the last for all three.
+    ranks: the processes that share the patterns out; each gets all predictions.
     """
     classes = np.array(learner.classes_, dtype=np.int64)
-    scores = _all_scores(learner, test)
+    scores = _all_scores(learner, test, ranks)
     own = {c: set(classes_of) for classes_of in reversed(stream.batches) for c in classes_of}
     task = np.array([[c in own[int(y)] for c in classes] for y in stream.order]).reshape(
         len(stream.order), len(classes)
@@ -48,14 +52,22 @@ def predict(learner: Learner, stream: Stream, test: Patterns) -> Predictions:
     }
 
 
-def _all_scores(learner: Learner, test: Patterns) -> Floats:
+def _all_scores(learner: Learner, test: Patterns, ranks: Ranks) -> Floats:
     """Scores over all rows; −∞ where a learner that must know the task has not met the class."""
     scores = np.full((len(test), len(learner.classes_)), -np.inf)
     if not learner.knows_task:
-        return learner.scores(test.x, "all").cpu().double().numpy() if len(learner.classes_) else scores
+        return _scores(learner, test.x, ranks, rows="all") if len(learner.classes_) else scores
     for i in range(1, learner.i_ + 1):
-        scores[:, learner.columns(batch=i)] = learner.scores(test.x, batch=i).cpu().double().numpy()
+        scores[:, learner.columns(batch=i)] = _scores(learner, test.x, ranks, batch=i)
     return scores
+
+
+def _scores(learner: Learner, x: NDArray[Any], ranks: Ranks, **question: Any) -> Floats:
+    """The learner's scores for all patterns, by blocks where several processes share them out."""
+    size = min(BLOCK, -(-len(x) // ranks.size))
+    blocks = [x] if ranks.size == 1 else [x[start : start + size] for start in range(0, len(x), size)]
+    parts = ranks.map(lambda block: (learner.scores(block, **question),), blocks)
+    return torch.cat([part for (part,) in parts]).cpu().double().numpy()
 
 
 def _best(scores: Floats, classes: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -22,9 +22,11 @@ from everlearn.benchmarks import prepare
 from everlearn.learner import Step
 from everlearn.loggers import About, Ending, Log
 from everlearn.loggers import check as check_loggers
+from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config, flat
 from everlearn.runs.folder import RunFolder
+from everlearn.runs.together import folder_of, same_state
 from everlearn.state import State, mapped
 from everlearn.strategy import Strategy
 
@@ -55,10 +57,12 @@ class Runner:
         on_progress: OnProgress,
         stop: threading.Event,
         loggers: Sequence[str] = (),
+        ranks: Ranks = ALONE,
     ) -> None:
-        self.config, self.folder = config, RunFolder(path)
+        self.config, self.folder, self.ranks = config, folder_of(path, ranks), ranks
         self.checkpoint_every, self.on_progress = checkpoint_every, on_progress
-        self.stream, self.test, self.learner = prepare(config.benchmark, **choices(config))
+        with ranks.in_turn():  # what is rendered, decoded or pre-trained for the first, the others find
+            self.stream, self.test, self.learner = prepare(config.benchmark, **choices(config), ranks=ranks)
         self.last = min(len(self.stream), config.batches or len(self.stream))
         self.learner.check_stream(self.stream.batches[: self.last])
         self.timer, self.stop = Timer(), stop
@@ -114,7 +118,7 @@ class Runner:
 
     def _restore(self) -> dict[str, Any] | None:
         """Take back the last checkpoint; gives what is still to be recorded of the batch before it."""
-        state = self.folder.checkpoint()
+        state = same_state(self.folder.checkpoint(), self.ranks)
         if state is None:
             self.untrained = measure.matrices(self.stream, self.test, self._predict())
             self.folder.keep_events(0, 0)
@@ -124,8 +128,8 @@ class Runner:
         self.before, self.timer.seconds = state["before"], state["seconds"]
         self.at = self.learner.i_, state["step"]
         self.folder.keep_events(*self.at)
-        recorded = len(self.folder.records())
-        return state["pending"] if state["pending"] is not None and recorded < self.learner.i_ else None
+        missing = self.ranks.first and len(self.folder.records()) < self.learner.i_
+        return state["pending"] if state["pending"] is not None and self.ranks.any(missing) else None
 
     def _learn(self, i: int) -> dict[str, Any]:
         """Learn B_i, with a checkpoint every so often and one at the end."""
@@ -152,7 +156,7 @@ class Runner:
 
     def _on_step(self, step: Step) -> None:
         now = time.monotonic()
-        interrupted = self.stop.is_set()
+        interrupted = self.ranks.any(self.stop.is_set())  # all stop after the same step
         batch = len(self.stream.indices[step.i - 1])
         rate = step.step / step.steps * batch * step.epochs / max(self.timer.seconds + now - self.timer.since, 1e-9)
         event = {**asdict(step), "images_per_second": round(rate, 1)}
@@ -182,7 +186,7 @@ class Runner:
         self.folder.save_checkpoint(state)
 
     def _predict(self) -> measure.Predictions:
-        return measure.predict(self.learner, self.stream, self.test)
+        return measure.predict(self.learner, self.stream, self.test, self.ranks)
 
     def _record(self, pending: dict[str, Any]) -> None:
         """Evaluate after B_i and write its record."""
@@ -215,6 +219,7 @@ class Runner:
             "command": " ".join(["everlearn", *sys.argv[1:]]),
             "versions": {**versions, "python": platform.python_version()},
             "machine": {"cores": torch.get_num_threads(), "system": platform.system(), "cpu": platform.machine()},
+            **({} if self.ranks.size == 1 else {"processes": self.ranks.size}),
             "synthetic": self.stream.source.synthetic,
             "about": "; ".join(filter(None, [catalogue.about(self.config.benchmark), self.stream.about])),
             "class_names": list(self.stream.source.classes),
@@ -251,15 +256,17 @@ def run(
     checkpoint_every: float = 30.0,
     on_progress: OnProgress = lambda _step, _record: None,
     log: Sequence[str] = (),
+    ranks: Ranks = ALONE,
 ) -> list[dict[str, Any]]:
     """Learn a stream into a folder; the same call again goes on where the last one stopped.
 
     log: loggers by name, from `everlearn.catalogue.LOGGERS`.
+    ranks: the processes that learn it together; the first one alone writes and logs, and gets the records.
     """
     check_loggers(log)
     torch.set_num_threads(config.threads)
-    with RunFolder(path).locked(), stop_signals() as stop:
-        return Runner(config, path, checkpoint_every, on_progress, stop, log).run()
+    with folder_of(path, ranks).locked(), stop_signals() as stop:
+        return Runner(config, path, checkpoint_every, on_progress, stop, log if ranks.first else (), ranks).run()
 
 
 @contextmanager
