@@ -676,7 +676,7 @@ def test_the_command_draws_all_that_can_be(
     }
     assert names == wanted
     assert {Path(path).name for path in capsys.readouterr().out.split()} == names
-    assert set(DRAWN) | {"table"} == set(catalogue.FIGURES)
+    assert set(DRAWN) | {"table", "paired"} == set(catalogue.FIGURES)
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
