@@ -1,0 +1,72 @@
+"""The published results: every table can be drawn again from the records beside it."""
+
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from everlearn import figures
+from tests import report_toys as toys
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+sys.path.append(str(RESULTS))
+
+from publish import packed, publish  # noqa: E402
+
+PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/records.tar.xz"))
+
+
+def unpacked(archive: Path, there: Path) -> Path:
+    with tarfile.open(archive) as file:
+        file.extractall(there, filter="data")
+    return there
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=[folder.name for folder in PUBLISHED])
+def test_the_tables_are_those_of_the_records(folder: Path, tmp_path: Path) -> None:
+    runs = unpacked(folder / "records.tar.xz", tmp_path / "runs")
+    album = figures.draw(runs, tmp_path / "drawn", ["table", "paired"], by="folder")
+    assert {path.name for path in folder.glob("*.md")} - {"README.md"} == {path.name for path in album.paths}
+    page = (folder / "README.md").read_text()
+    for path in album.paths:
+        assert (folder / path.name).read_text() == path.read_text()
+        assert path.read_text() in page
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """What `everlearn reproduce` leaves, made up."""
+    folder = tmp_path / "made" / "ablation"
+    for label, strategy in (("CWR", "cwr"), ("CWR+ (both)", "cwr+")):
+        for run in (1, 2):
+            toys.write_run(folder / label / f"run-{run}", strategy=strategy, run=run)
+    figures.draw(folder, folder / "figures", ["bars", "table", "paired"], by="folder")
+    return folder
+
+
+def test_an_experiment_is_published(experiment: Path, tmp_path: Path) -> None:
+    target = tmp_path / "docs" / "ablation"
+    publish(experiment, target)
+    publish(experiment, target)  # again, over what is there
+    test_the_tables_are_those_of_the_records(target, tmp_path)
+    page = (target / "README.md").read_text()
+    assert page.startswith("# ablation: from CWR to CWR+, one step at a time\n")
+    assert "![digits-bars](digits-bars.png)" in page
+    assert (target / "digits-bars.png").stat().st_size > 1000
+    runs = unpacked(target / "records.tar.xz", tmp_path / "again")
+    kept = sorted(path.relative_to(runs).as_posix() for path in runs.rglob("*") if path.is_file())
+    assert kept == sorted(
+        f"{label}/run-{run}/{name}"
+        for label in ("CWR", "CWR+ (both)")
+        for run in (1, 2)
+        for name in ("config.json", "records.jsonl")
+    )
+
+
+def test_the_archive_does_not_depend_on_when_it_is_made(experiment: Path) -> None:
+    files = sorted(experiment.rglob("records.jsonl"))
+    before = packed(experiment, files)
+    for path in files:
+        path.touch()
+    assert packed(experiment, files) == before
