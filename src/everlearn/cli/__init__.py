@@ -1,11 +1,14 @@
 """The command line: parse, call, print. PyTorch is imported only by commands that learn."""
 
 import argparse
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from everlearn.cli import doctor, fetch, learn, look
 from everlearn.cli.options import tell
-from everlearn.errors import EverlearnError
+from everlearn.errors import EverlearnError, EverlearnWarning
 
 INTERRUPTED = 130
 
@@ -26,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parser().parse_args(argv)
     try:
-        code: int | None = arguments.do(arguments)
+        with plain_warnings():
+            code: int | None = arguments.do(arguments)
     except EverlearnError as error:
         tell(f"everlearn: {error}")
         return 1
@@ -34,3 +38,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell("everlearn: interrupted; what was learnt is saved. The same command again goes on.")
         return INTERRUPTED
     return code or 0
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print our warnings like our errors, without the line of code that they come from."""
+    usual = warnings.formatwarning
+
+    def form(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> str:
+        ours = issubclass(category, EverlearnWarning)
+        return f"everlearn: {message}\n" if ours else usual(message, category, *place, **how)
+
+    warnings.formatwarning = form
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual

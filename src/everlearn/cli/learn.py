@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from everlearn.cli.options import Commands, config_of, knob_options, knobs_of, say, tell, what_to_run
+from everlearn.cli.options import Commands, config_of, knob_options, knobs_of, place_options, say, tell, what_to_run
 from everlearn.errors import ConfigError, sentence
 
 
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     knob_options(again)
     again.add_argument("--weights", metavar="FILE", help="what the networks start from: see pretrain and weights")
     again.add_argument("--jobs", type=int, default=1, metavar="J", help="processes at a time")
-    again.add_argument("--threads", type=int, default=1, metavar="T")
+    place_options(again)
     again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
     again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME")
     again.set_defaults(do=command_reproduce)
@@ -121,6 +121,7 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
         benchmark=arguments.benchmark,
         knobs=knobs_of(arguments),
         weights=arguments.weights,
+        device=arguments.device,
         threads=arguments.threads,
     )
     tell(described(arguments.name, order))

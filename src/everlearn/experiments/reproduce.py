@@ -29,6 +29,7 @@ class Order:
     benchmark: str | None = None
     knobs: dict[str, Any] | None = None
     weights: str | None = None
+    device: str = "cpu"
     threads: int = 1
 
 
@@ -65,6 +66,7 @@ def _config(
         network=variant.network or network,
         weights=order.weights,
         knobs={**experiment.budget(order.budget, place), **variant.knobs, **(order.knobs or {})},
+        device=order.device,
         threads=order.threads,
         batches=experiment.batches,
     )

@@ -12,7 +12,8 @@ import yaml
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check, check_types
 
-FREE = ("batches",)  # may be raised when a run goes on
+PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
+FREE = ("batches", *PLACE)  # may be another when a run goes on
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Config:
     setting: whose hyperparameters; by default the benchmark's own. network: by default the benchmark's.
     weights: a file that the network's weights start from, written by `everlearn pretrain` or `everlearn weights`.
     knobs: by dotted name, turned last. seed: of everything else that is random; by default the run's number.
-    threads: of the CPU; another number gives results that agree to rounding.
+    device: as PyTorch names it. threads: of the CPU. Another device or number gives results that agree to rounding.
     batches: learn the first so many; may be raised later.
     held_out: the share of the training data that is held out and tested on instead of the test set, for tuning.
     """
@@ -36,6 +37,7 @@ class Config:
     weights: str | None = None
     knobs: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
+    device: str = "cpu"
     threads: int = 1
     batches: int | None = None
     held_out: float = 0.0

@@ -17,6 +17,7 @@ from everlearn.benchmarks import prepare
 from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.knobs import check
 from everlearn.runs import Config, run
+from everlearn.runs.config import PLACE
 from everlearn.runs.engine import folder_name
 from everlearn.runs.runner import choices
 from everlearn.tuning.space import Range, Space
@@ -106,7 +107,7 @@ class Search:
         """Refuse to go on with a search of another kind: its trials could not be compared with these."""
         mine: dict[str, Any] = {**self.config.to_json(), "seeds": self.seeds, "etas": list(self.etas)}
         theirs = study.user_attrs.get("search", mine)
-        differ = [name for name in mine if theirs.get(name) != mine[name]]
+        differ = [name for name in mine if name not in PLACE and theirs.get(name) != mine[name]]
         if differ:
             raise RunError(
                 sentence(
