@@ -1,7 +1,7 @@
 # make setup   .venv with everlearn and everything its checks need
 # make demo    the paper's strategies on real digits and on the synthetic mini50: a table and a page
 # make test    every check: lint, types, imports, tests, doctests, coverage
-# make soak    checks that take long: the demo as a newcomer sees it
+# make soak    checks that take long: the demo as a newcomer sees it, sixty kills, the cost of a long stream
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -43,6 +43,7 @@ test: lint browser
 
 soak: setup
 	$(BIN)/pytest -m soak
+	$(BIN)/python benchmarks/long_stream.py --out .cache/long_stream.json
 
 clean:
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

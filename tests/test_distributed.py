@@ -228,7 +228,7 @@ def resumed_in_the_middle(folder: Path, rank: int) -> dict[str, Any]:
     with pytest.raises(KeyboardInterrupt):
         run(RUN, path, on_progress=stop, ranks=together)
     if rank == 0:
-        assert RunFolder(path).checkpoint()["learner"]["within"][0] in (5, 6)  # type: ignore[index]
+        assert RunFolder(path).checkpoints.read()["learner"]["within"][0] in (5, 6)  # type: ignore[index]
     records = run(RUN, path, ranks=together)
     if rank == 0:  # a record that was lost is made again by both
         lines = (path / "records.jsonl").read_bytes().splitlines(keepends=True)
@@ -241,8 +241,8 @@ def resumed_in_the_middle(folder: Path, rank: int) -> dict[str, Any]:
     assert len(undisturbed) == len(records) == (0 if rank else 2)
     if rank:
         return {}
-    assert_same_state(RunFolder(path).checkpoint()["learner"], RunFolder(whole).checkpoint()["learner"])  # type: ignore[index]
-    learner: dict[str, Any] = RunFolder(path).checkpoint()["learner"]  # type: ignore[index]
+    assert_same_state(RunFolder(path).checkpoints.read()["learner"], RunFolder(whole).checkpoints.read()["learner"])  # type: ignore[index]
+    learner: dict[str, Any] = RunFolder(path).checkpoints.read()["learner"]  # type: ignore[index]
     return {"learner": learner, "accuracy": [r["accuracy"] for r in records]}
 
 
@@ -254,7 +254,7 @@ def test_what_goes_wrong_goes_wrong_everywhere_and_runs_resume(done: Path, tmp_p
     assert_same_state(states[0]["ar1"], states[1]["ar1"])
     assert_close(one.weights(), states[0]["ar1"]["network"])
     alone = run(RUN, tmp_path / "alone")
-    weights = RunFolder(tmp_path / "alone").checkpoint()["learner"]["network"]  # type: ignore[index]
+    weights = RunFolder(tmp_path / "alone").checkpoints.read()["learner"]["network"]  # type: ignore[index]
     assert_close(weights, states[0]["run"]["learner"]["network"])
     assert states[0]["run"]["accuracy"] == pytest.approx([r["accuracy"] for r in alone], abs=0.01)
 
@@ -286,7 +286,7 @@ def test_torchrun_learns_stops_and_resumes(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert errors.count("interrupted; what was learnt is saved") == 1, errors
-    state = RunFolder(tmp_path).checkpoint()
+    state = RunFolder(tmp_path).checkpoints.read()
     assert state is not None
     assert state["learner"]["within"] is not None
     done = subprocess.run(torchrun(*command(tmp_path)), capture_output=True, text=True, check=False)

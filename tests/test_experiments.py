@@ -129,7 +129,7 @@ def test_pretraining_saves_a_network_that_runs_start_from(tmp_path: Path, capsys
     assert (tmp_path / "digits.run" / "records.jsonl").read_text() == records
     _, _, fresh = prepare("digits", strategy="ar1")
     _, _, warm = prepare("digits", strategy="ar1", weights=str(out))
-    stored = RunFolder(tmp_path / "digits.run").checkpoint()
+    stored = RunFolder(tmp_path / "digits.run").checkpoints.read()
     assert stored is not None
     trained = stored["learner"]["network"]
     for name, value in warm.weights().items():

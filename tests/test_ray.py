@@ -120,7 +120,7 @@ def test_a_killed_worker_changes_nothing(cluster: RayEngine, tmp_path: Path, mon
         assert names[0] == names[1]
         for file in path.glob("predictions/*.npy"):
             assert file.read_bytes() == (twin / "predictions" / file.name).read_bytes()
-        states = [RunFolder(p).checkpoint() for p in (path, twin)]
+        states = [RunFolder(p).checkpoints.read() for p in (path, twin)]
         assert states[0] is not None
         assert states[1] is not None
         assert_same_state(states[0]["learner"], states[1]["learner"])
@@ -247,7 +247,7 @@ def test_ctrl_c_saves_and_the_local_engine_goes_on(tmp_path: Path) -> None:
     _, told = process.communicate(timeout=300)
     assert process.returncode == 130, told
     assert "what was learnt is saved" in told
-    state = RunFolder(cut).checkpoint()
+    state = RunFolder(cut).checkpoints.read()
     assert state is not None
     assert state["step"] > 1
     assert RunFolder(cut).records() == []

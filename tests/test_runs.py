@@ -13,37 +13,26 @@ import numpy as np
 import pytest
 import torch
 
-from everlearn.data.source import Patterns, Source
+from everlearn.benchmarks import BENCHMARKS
 from everlearn.errors import ConfigError, RunError
 from everlearn.learner import Step
 from everlearn.runs import Config, RunFolder, run
 from everlearn.runs.config import from_file
 from everlearn.runs.folder import read_lines
 from everlearn.state import load_state
-from tests.toys import assert_same_state, toy_batch
+from tests.kills import without_times
+from tests.toys import assert_same_state, toy_benchmark
 
-TIMES = ("seconds_train", "seconds_eval")
 QUICK = {"training.first.epochs": 3, "training.later.epochs": 3, "training.minibatch": 16}
 
 
 @pytest.fixture(autouse=True)
 def toy_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Digits' place is taken by toys, so that a run takes a moment."""
-    from everlearn import benchmarks
-
-    train, test = (toy_batch(range(10), n=n, seed=seed) for n, seed in ((16, 0), (6, 1)))
-    parts = [Patterns(b.x.numpy(), b.y.numpy()) for b in (train, test)]
-    source = Source("toys", parts[0], parts[1], tuple(str(c) for c in range(10)))
-    entry = benchmarks.Benchmark(lambda: source, benchmarks.BENCHMARKS["split-mnist"].stream)
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "digits", entry)
+    monkeypatch.setitem(BENCHMARKS, "digits", toy_benchmark())
 
 
 def config(strategy: str = "ar1", **changes: Any) -> Config:
     return Config("digits", strategy, **{"knobs": QUICK, **changes})
-
-
-def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in record.items() if name not in TIMES} for record in records]
 
 
 def final_state(path: Path) -> dict[str, Any]:

@@ -1,12 +1,16 @@
 """States on disk: whole, atomic, and never executed."""
 
+import hashlib
+import json
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from everlearn import load_state, save_state
 from everlearn.errors import StateError
@@ -46,6 +50,51 @@ def test_a_failed_save_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.undo()
     assert load_state(tmp_path / "s") == {"i": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    """Wherever it is: in the checksum, in the tree, in the names of the tensors and in their values."""
+    path = tmp_path / "s"
+    save_state(path, TREE)
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(StateError, match="damaged"):
+            load_state(path)
+    path.write_bytes(whole)
+    assert_same_state(TREE, load_state(path))
+
+
+def test_a_flipped_byte_is_said_to_be_one(tmp_path: Path) -> None:
+    save_state(tmp_path / "s", TREE)
+    content = bytearray((tmp_path / "s").read_bytes())
+    content[-1] ^= 128
+    (tmp_path / "s").write_bytes(content)
+    with pytest.raises(
+        StateError, match=r"/s \(its checksum is [0-9a-f]{8}…, and was [0-9a-f]{8}… when it was written"
+    ):
+        load_state(tmp_path / "s")
+
+
+def test_the_checksum_is_that_of_the_file_with_zeros_in_its_place(tmp_path: Path) -> None:
+    save_state(tmp_path / "s", TREE)
+    content = (tmp_path / "s").read_bytes()
+    [digest] = re.findall(rb"[0-9a-f]{64}", content)
+    assert hashlib.sha256(content.replace(digest, b"0" * 64)).hexdigest() == digest.decode()
+
+
+def test_states_of_before_there_was_a_checksum_are_read(tmp_path: Path) -> None:
+    tree = {"dict": {"i": 3, "theta": {"tensor": "/theta"}, "list": [{"dict": {}}, None]}}
+    theta = torch.arange(3.0)
+    (tmp_path / "s").write_bytes(save({"/theta": theta}, metadata={"everlearn": json.dumps(tree)}))
+    assert_same_state(load_state(tmp_path / "s"), {"i": 3, "theta": theta, "list": [{}, None]})
+
+
+def test_the_state_before_may_be_kept(tmp_path: Path) -> None:
+    for i in (1, 2, 3):
+        save_state(tmp_path / "s", {"i": i}, keep=tmp_path / "before")
+    assert [load_state(tmp_path / name)["i"] for name in ("s", "before")] == [3, 2]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 class Evil:

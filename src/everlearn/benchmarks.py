@@ -241,6 +241,7 @@ def prepare(
     knobs: Mapping[str, Any] | None = None,
     seed: int = 1,
     held_out: float = 0.0,
+    device: str = "cpu",
     ranks: Ranks = ALONE,
 ) -> tuple[Stream, Patterns, Strategy]:
     """The stream of a run, the patterns to test on, and a learner that has seen nothing yet.
@@ -255,7 +256,9 @@ def prepare(
     net = make_network(network or chosen.network, source, seed)
     if weights is not None:
         load_weights(weights, net)
-    learner = build(strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, ranks=ranks)
+    learner = build(
+        strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks
+    )
     return stream, stream.test, learner
 
 

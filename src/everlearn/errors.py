@@ -14,7 +14,8 @@
 
     EverlearnWarning
     ├── OvershootWarning     the pull overshoots the old weights, but need not diverge
-    └── LogWarning           TensorBoard or MLflow cannot be written; learning goes on
+    ├── LogWarning           TensorBoard or MLflow cannot be written; learning goes on
+    └── RunWarning           a run goes on from an earlier checkpoint, or to rounding only
 
 One sentence form: what was wrong; what was expected, what was got; what to do.
 """
@@ -74,6 +75,10 @@ class OvershootWarning(EverlearnWarning):
 
 class LogWarning(EverlearnWarning):
     """TensorBoard or MLflow cannot be written; learning goes on without it."""
+
+
+class RunWarning(EverlearnWarning):
+    """A run goes on from an earlier checkpoint than its last, or gives the same only to rounding."""
 
 
 def sentence(what: str, *, expected: object, got: object, do: str) -> str:

@@ -9,14 +9,19 @@ from typing import BinaryIO
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which gets its name only when all is written and safe on disk."""
+def writing(path: Path, *, keep: Path | None = None) -> Iterator[BinaryIO]:
+    """A file to write to, which gets its name only when all is written and safe on disk.
+
+    keep: a name for the file that was there; killed between the two renamings, that name is the only one.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if keep is not None and path.exists():
+            os.replace(path, keep)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -27,6 +32,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write a whole file, or leave the old one."""
     with writing(path) as file:
         file.write(data)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that were killed have left; for one who knows that nobody is writing there."""
+    for left in folder.glob(".*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

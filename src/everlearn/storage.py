@@ -88,10 +88,19 @@ def _tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
         for part in value.values():
             yield from _tensors(name, part)
     elif isinstance(value, list | tuple):
-        for part in value:
+        for part in () if _of_numbers(value) else value:
             yield from _tensors(name, part)
     elif is_dataclass(value) and not isinstance(value, type):
         for f in sorted(fields(value), key=lambda f: f.name.startswith("_")):  # the kept ones first
             deeper = name if "." in name else f"{name}.{f.name}"
             if hasattr(value, f.name):
                 yield from _tensors(deeper, getattr(value, f.name))
+
+
+def _of_numbers(value: Any) -> bool:
+    """Whether a list begins with a number, as lists of classes do: they hold no tensors, and grow with the stream.
+
+    >>> _of_numbers([[1, 2], [3]]), _of_numbers([]), _of_numbers(["a"])
+    (True, False, False)
+    """
+    return isinstance(value, list) and bool(value) and (isinstance(value[0], int) or _of_numbers(value[0]))

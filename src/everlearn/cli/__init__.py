@@ -2,11 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from everlearn.cli import doctor, fetch, learn, look
 from everlearn.cli.options import flush, tell
-from everlearn.errors import ConfigError, EverlearnError, sentence
+from everlearn.errors import ConfigError, EverlearnError, EverlearnWarning, sentence
 
 INTERRUPTED = 130
 TOGETHER = ("run",)  # what several processes of torchrun do as one
@@ -38,7 +41,8 @@ def _main(argv: Sequence[str] | None) -> int:
     rank = process_number()
     try:
         check_together(arguments.command, rank)
-        code: int | None = arguments.do(arguments)
+        with plain_warnings():
+            code: int | None = arguments.do(arguments)
     except EverlearnError as error:
         tell(f"everlearn, process {rank}: {error}" if rank else f"everlearn: {error}")
         return 1
@@ -65,3 +69,19 @@ def check_together(command: str, rank: int | None) -> None:
                 do="Give this command without torchrun; --jobs learns several runs at a time.",
             )
         )
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print our warnings like our errors, without the line of code that they come from."""
+    usual = warnings.formatwarning
+
+    def form(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> str:
+        ours = issubclass(category, EverlearnWarning)
+        return f"everlearn: {message}\n" if ours else usual(message, category, *place, **how)
+
+    warnings.formatwarning = form
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual

@@ -13,6 +13,7 @@ from everlearn.cli.options import (
     engine_options,
     knob_options,
     knobs_of,
+    place_options,
     say,
     tell,
     what_to_run,
@@ -51,7 +52,7 @@ def add(commands: Commands) -> None:
     knob_options(again)
     again.add_argument("--weights", metavar="FILE", help="what the networks start from: see pretrain and weights")
     engine_options(again)
-    again.add_argument("--threads", type=int, default=1, metavar="T")
+    place_options(again)
     again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
     again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME")
     again.set_defaults(do=command_reproduce)
@@ -145,6 +146,7 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
         benchmark=arguments.benchmark,
         knobs=knobs_of(arguments),
         weights=arguments.weights,
+        device=arguments.device,
         threads=arguments.threads,
         cpus=arguments.cpus,
         gpus=arguments.gpus,

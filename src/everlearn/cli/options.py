@@ -23,7 +23,7 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     knob_options(command)
     command.add_argument("--settings", type=Path, metavar="FILE", help="what `tune` found; --config comes after it")
     command.add_argument("--seed", type=int, help="default: the run's number")
-    command.add_argument("--threads", type=int, default=1, metavar="T")
+    place_options(command)
     command.add_argument("--batches", type=int, metavar="N", help="learn the first N batches; may be raised later")
     command.add_argument(
         "--held-out", type=float, default=held_out, metavar="SHARE", help="test on held-out training data"
@@ -37,6 +37,12 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
         help="write the same scalars and pictures there as a run goes; may be repeated",
     )
     command.add_argument("--json", action="store_true", help="print records or the table as JSON")
+
+
+def place_options(command: argparse.ArgumentParser) -> None:
+    """The options that say where to compute."""
+    command.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, …")
+    command.add_argument("--threads", type=int, default=1, metavar="T")
 
 
 def engine_options(command: argparse.ArgumentParser) -> None:
@@ -123,6 +129,7 @@ def config_of(arguments: argparse.Namespace, strategy: str, run: int) -> Any:
         weights=arguments.weights,
         knobs={**found, **knobs_of(arguments)},
         seed=arguments.seed,
+        device=arguments.device,
         threads=arguments.threads,
         batches=arguments.batches,
         held_out=arguments.held_out,

@@ -29,6 +29,7 @@ class Order:
     benchmark: str | None = None
     knobs: dict[str, Any] | None = None
     weights: str | None = None
+    device: str = "cpu"
     threads: int = 1
     cpus: float | None = None
     gpus: float | None = None
@@ -67,6 +68,7 @@ def _config(
         network=variant.network or network,
         weights=order.weights,
         knobs={**experiment.budget(order.budget, place), **variant.knobs, **(order.knobs or {})},
+        device=order.device,
         threads=order.threads,
         cpus=order.cpus,
         gpus=order.gpus,

@@ -12,8 +12,9 @@ import yaml
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check, check_types
 
+PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
-FREE = ("batches", *SHARES)  # may be others when a run goes on
+FREE = ("batches", *PLACE, *SHARES)  # may be others when a run goes on
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Config:
     setting: whose hyperparameters; by default the benchmark's own. network: by default the benchmark's.
     weights: a file that the network's weights start from, written by `everlearn pretrain` or `everlearn weights`.
     knobs: by dotted name, turned last. seed: of everything else that is random; by default the run's number.
-    threads: of the CPU; another number gives results that agree to rounding.
+    device: as PyTorch names it. threads: of the CPU. Another device or number gives results that agree to rounding.
     batches: learn the first so many; may be raised later.
     held_out: the share of the training data that is held out and tested on instead of the test set, for tuning.
     cpus, gpus: what a job takes of a machine of a cluster, as Ray counts; by default as many CPUs as threads, no GPU.
@@ -38,6 +39,7 @@ class Config:
     weights: str | None = None
     knobs: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
+    device: str = "cpu"
     threads: int = 1
     batches: int | None = None
     held_out: float = 0.0

@@ -1,10 +1,12 @@
 """A run's folder: its lock, config, records, events, predictions and checkpoints."""
 
+import errno
 import fcntl
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import RunError, sentence
-from everlearn.files import write_atomically, writing
+from everlearn.files import sweep, write_atomically
+from everlearn.runs.checkpoints import Checkpoints
 from everlearn.runs.config import Config
-from everlearn.state import State, load_state, save_state
+from everlearn.state import State
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class RunFolder:
@@ -22,10 +27,11 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        self.checkpoints = Checkpoints(self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process a run; the system drops the lock when its holder dies."""
+        """One process a run; the system drops the lock when its holder dies. What a killed holder left is removed."""
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / "lock", "w") as file:
             try:
@@ -39,25 +45,48 @@ class RunFolder:
                         do="Wait for it, or choose another folder.",
                     )
                 ) from error
+            sweep(self.path)
+            sweep(self.path / "predictions")
+            with self._room():
+                yield
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """Say what to do about a full disk."""
+        try:
             yield
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise RunError(
+                sentence(
+                    "The disk is full",
+                    expected="room for the run",
+                    got=f"{self.path} ({error.strerror})",
+                    do="Make room and give the same command again: the last checkpoint is whole, and it goes on there.",
+                )
+            ) from error
 
     # --- config -----------------------------------------------------------------------------------
 
-    def settle(self, config: Config, about: dict[str, Any]) -> None:
-        """Write the config of a new run, or refuse to go on with one that is another."""
+    def refuse_other(self, config: Config) -> dict[str, Any] | None:
+        """The stored config, None for a new run; refused if it is of another run."""
         stored = self.config()
-        if stored is not None:
-            differences = config.differences(stored)
-            if differences:
-                raise RunError(
-                    sentence(
-                        "This folder holds another run",
-                        expected="the same config",
-                        got="; ".join(differences),
-                        do=f"Choose another folder, or remove {self.path}.",
-                    )
+        differences = config.differences(stored) if stored is not None else []
+        if differences:
+            raise RunError(
+                sentence(
+                    "This folder holds another run",
+                    expected="the same config",
+                    got="; ".join(differences),
+                    do=f"Choose another folder, or remove {self.path}.",
                 )
-        write_atomically(self.path / "config.json", json.dumps({**about, **config.to_json()}, indent=1).encode())
+            )
+        return stored
+
+    def save_config(self, config: dict[str, Any]) -> None:
+        """Write what the run is."""
+        write_atomically(self.path / "config.json", json.dumps(config, indent=1).encode())
 
     def config(self) -> dict[str, Any] | None:
         """The stored config, None for a new run."""
@@ -87,20 +116,31 @@ class RunFolder:
         if path.exists():
             write_atomically(path, b"".join(line_of(event) for event in kept))
 
-    def mend_records(self) -> None:
-        """Drop half a last line, so that the next one starts anew."""
+    def keep_records(self, i: int, *, last_may_lack: bool) -> list[dict[str, Any]]:
+        """Drop the records after B_i, and half a last line; those until B_i must be there, but perhaps the last."""
         path = self.path / "records.jsonl"
+        kept = [record for record in self.records() if record["i"] <= i]
+        if [record["i"] for record in kept] not in ([*range(1, i + 1)], [*range(1, i + 1 - last_may_lack)]):
+            raise RunError(
+                sentence(
+                    "Records are lost",
+                    expected=f"one for each of the {i} batches that the last checkpoint has learnt",
+                    got=f"{path} with those of {[record['i'] for record in kept]}",
+                    do=f"Bring the file back from a backup, or remove {self.path} to learn anew.",
+                )
+            )
         if path.exists():
-            write_atomically(path, b"".join(line_of(record) for record in self.records()))
+            write_atomically(path, b"".join(line_of(record) for record in kept))
+        return kept
 
     # --- checkpoints and predictions ----------------------------------------------------------------
 
     def save_checkpoint(self, state: State) -> None:
-        save_state(self.path / "checkpoint.safetensors", state)
+        self.checkpoints.save(state)
 
-    def checkpoint(self) -> State | None:
-        path = self.path / "checkpoint.safetensors"
-        return load_state(path) if path.exists() else None
+    def take_checkpoint(self) -> State | None:
+        """The newest whole one, to go on from it; None where there is none yet."""
+        return self.checkpoints.take()
 
     def save_predictions(self, i: int, predictions: dict[str, NDArray[Any]]) -> None:
         """Keep what was predicted for every test pattern after B_i."""
@@ -114,8 +154,9 @@ class RunFolder:
     def _save_classes(self, name: str, classes: NDArray[Any]) -> None:
         folder = self.path / "predictions"
         folder.mkdir(exist_ok=True)
-        with writing(folder / f"{name}.npy") as file:
-            np.save(file, classes.astype(np.int16), allow_pickle=False)
+        content = BytesIO()  # to a file of the system's, numpy's errors would not tell that the disk is full
+        np.save(content, classes.astype(np.int16), allow_pickle=False)
+        write_atomically(folder / f"{name}.npy", content.getvalue())
 
 
 def line_of(value: dict[str, Any]) -> bytes:
@@ -124,9 +165,11 @@ def line_of(value: dict[str, Any]) -> bytes:
 
 
 def append_line(path: Path, value: dict[str, Any], *, sync: bool = False) -> None:
-    """Append one line of JSON in one write."""
+    """Append one line of JSON, in one write if the disk has room for it."""
     with open(path, "ab", buffering=0) as file:
-        file.write(line_of(value))
+        left = memoryview(line_of(value))
+        while left:
+            left = left[file.write(left) :]
         if sync:
             os.fsync(file.fileno())
 

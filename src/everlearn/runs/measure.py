@@ -101,14 +101,15 @@ def accuracies(stream: Stream, test: Patterns, predictions: Predictions, i: int)
     }
 
 
-def transfers(stream: Stream, untrained: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Backward transfer, forward transfer and forgetting up to the last record, on the fixed test set."""
+def by_batch(stream: Stream, matrix: dict[str, Any]) -> list[float]:
+    """A row of R, or b: the accuracy on the classes of each batch, from a record's confusion matrix."""
+    counts, patterns = np.array(matrix["confusion"]), matrix["patterns"]
+    return [accuracy_on(counts, patterns, stream.order, classes) for classes in stream.batches]
 
-    def by_batch(matrix: dict[str, Any]) -> list[float]:
-        counts, patterns = np.array(matrix["confusion"]), matrix["patterns"]
-        return [accuracy_on(counts, patterns, stream.order, classes) for classes in stream.batches]
 
-    R, b = np.array([by_batch(record) for record in records]), np.array(by_batch(untrained))
+def transfers(rows: list[list[float]], untrained: list[float]) -> dict[str, float | None]:
+    """Backward transfer, forward transfer and forgetting from the rows of R so far, and b."""
+    R, b = np.array(rows), np.array(untrained)
     return {
         "backward_transfer": backward_transfer(R),
         "forward_transfer": forward_transfer(R, b),

@@ -19,6 +19,7 @@ from torch import Tensor
 import everlearn
 from everlearn import catalogue
 from everlearn.benchmarks import prepare
+from everlearn.errors import RunError, sentence
 from everlearn.learner import Step
 from everlearn.loggers import About, Ending, Log
 from everlearn.loggers import check as check_loggers
@@ -26,6 +27,7 @@ from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config, flat
 from everlearn.runs.folder import RunFolder
+from everlearn.runs.place import check_device, machine, moved
 from everlearn.runs.together import folder_of, same_state
 from everlearn.state import State, mapped
 from everlearn.strategy import Strategy
@@ -69,13 +71,19 @@ class Runner:
         self.loggers, self.at = loggers, (0, 0)
         self.before: dict[str, Tensor] = {}
         self.untrained: dict[str, Any] = {}
+        self.R: list[list[float]] = []
 
     def run(self) -> list[dict[str, Any]]:
         """Learn what is left of the stream."""
-        self.folder.settle(self.config, self._about())
-        self.folder.mend_records()
+        stored = self.folder.refuse_other(self.config)
+        state = same_state(self.folder.take_checkpoint(), self.ranks)
+        records = self._cut_back(state)
+        if len(records) < self.last:
+            about = {**self._about(), **self.config.to_json()}
+            self.folder.save_config({**about, "resumed": self._resumed(about, stored, state)})
         self.folder.save_truth(self.test.y)
-        pending = self._restore()
+        self.R = [measure.by_batch(self.stream, record) for record in records]
+        pending = self._restore(state)
         with self._logging():
             if pending is not None:
                 self._record(pending)
@@ -116,20 +124,45 @@ class Runner:
     def _between_batches(self) -> bool:
         return not self.before
 
-    def _restore(self) -> dict[str, Any] | None:
-        """Take back the last checkpoint; gives what is still to be recorded of the batch before it."""
-        state = same_state(self.folder.checkpoint(), self.ranks)
+    def _cut_back(self, state: State | None) -> list[dict[str, Any]]:
+        """Drop the events and records after a checkpoint, since they will be made again; gives the other records."""
+        self.at = (0, 0) if state is None else (state["learner"]["i"], state["step"])
+        learnt = self.at[0] - (state is not None and bool(state["before"]))
+        records = self.folder.records()
+        if state is None and records:
+            raise RunError(
+                sentence(
+                    "The checkpoints of this run are gone",
+                    expected=self.folder.checkpoints.newest,
+                    got=f"{len(records)} records alone",
+                    do=f"Bring it back from a backup, or remove {self.folder.path} to learn anew.",
+                )
+            )
+        self.folder.keep_events(*self.at)
+        return self.folder.keep_records(learnt, last_may_lack=state is not None and state["pending"] is not None)
+
+    def _resumed(
+        self, about: dict[str, Any], stored: dict[str, Any] | None, state: State | None
+    ) -> list[dict[str, Any]]:
+        """Where the run went on elsewhere, so that it is the same to rounding only; said when it happens."""
+        if stored is None or state is None:
+            return []
+        before: list[dict[str, Any]] = stored.get("resumed", [])
+        differ = moved(self.folder.path, stored, about)
+        step = None if state["step"] == sys.maxsize else state["step"]
+        return [*before, {"i": self.at[0], "step": step, "differ": differ, "exact": False}] if differ else before
+
+    def _restore(self, state: State | None) -> dict[str, Any] | None:
+        """Take back a checkpoint; gives what is still to be recorded of the batch before it."""
         if state is None:
             self.untrained = measure.matrices(self.stream, self.test, self._predict())
-            self.folder.keep_events(0, 0)
             return None
         self.learner.load_state_dict(state["learner"])
-        self.untrained = state["untrained"]
-        self.before, self.timer.seconds = state["before"], state["seconds"]
-        self.at = self.learner.i_, state["step"]
-        self.folder.keep_events(*self.at)
-        missing = self.ranks.first and len(self.folder.records()) < self.learner.i_
-        return state["pending"] if state["pending"] is not None and self.ranks.any(missing) else None
+        self.untrained, self.timer.seconds = state["untrained"], state["seconds"]
+        self.before = {name: tensor.to(self.learner.device) for name, tensor in state["before"].items()}
+        pending: dict[str, Any] | None = state["pending"]
+        missing = self.ranks.any(self.ranks.first and len(self.R) < self.learner.i_)
+        return pending if missing else None
 
     def _learn(self, i: int) -> dict[str, Any]:
         """Learn B_i, with a checkpoint every so often and one at the end."""
@@ -192,6 +225,8 @@ class Runner:
         """Evaluate after B_i and write its record."""
         i, start = self.learner.i_, time.monotonic()
         predictions = self._predict()
+        if not self.ranks.first:
+            return
         record = {
             "benchmark": self.config.benchmark,
             "strategy": self.config.strategy,
@@ -205,7 +240,8 @@ class Runner:
             **measure.matrices(self.stream, self.test, predictions),
             **pending,
         }
-        record |= measure.transfers(self.stream, self.untrained, [*self.folder.records(), record])
+        self.R.append(measure.by_batch(self.stream, record))
+        record |= measure.transfers(self.R, measure.by_batch(self.stream, self.untrained))
         self.folder.save_predictions(i, predictions)
         record["seconds_eval"] = time.monotonic() - start
         self.folder.append_record(record)
@@ -218,7 +254,7 @@ class Runner:
         return {
             "command": " ".join(["everlearn", *sys.argv[1:]]),
             "versions": {**versions, "python": platform.python_version()},
-            "machine": {"cores": torch.get_num_threads(), "system": platform.system(), "cpu": platform.machine()},
+            "machine": machine(),
             **({} if self.ranks.size == 1 else {"processes": self.ranks.size}),
             "synthetic": self.stream.source.synthetic,
             "about": "; ".join(filter(None, [catalogue.about(self.config.benchmark), self.stream.about])),
@@ -229,7 +265,7 @@ class Runner:
 def learner_of(config: Config, folder: RunFolder) -> Strategy:
     """The learner of a run as its last checkpoint has it."""
     _, _, learner = prepare(config.benchmark, **choices(config))
-    state = folder.checkpoint()
+    state = folder.checkpoints.read()
     if state is not None:
         learner.load_state_dict(state["learner"])
     return learner
@@ -246,6 +282,7 @@ def choices(config: Config) -> dict[str, Any]:
         "knobs": config.knobs,
         "seed": config.run if config.seed is None else config.seed,
         "held_out": config.held_out,
+        "device": config.device,
     }
 
 
@@ -264,6 +301,7 @@ def run(
     ranks: the processes that learn it together; the first one alone writes and logs, and gets the records.
     """
     check_loggers(log)
+    check_device(config.device)
     torch.set_num_threads(config.threads)
     with folder_of(path, ranks).locked(), stop_signals() as stop:
         return Runner(config, path, checkpoint_every, on_progress, stop, log if ranks.first else (), ranks).run()

@@ -21,7 +21,10 @@ class Elsewhere(RunFolder):
     def locked(self) -> Iterator[None]:
         yield
 
-    def settle(self, config: Config, about: dict[str, Any]) -> None:
+    def refuse_other(self, config: Config) -> dict[str, Any] | None:
+        return None
+
+    def save_config(self, config: dict[str, Any]) -> None:
         """The first process does it."""
 
     def config(self) -> dict[str, Any] | None:
@@ -42,13 +45,13 @@ class Elsewhere(RunFolder):
     def keep_events(self, i: int, step: int) -> None:
         """The first process does it."""
 
-    def mend_records(self) -> None:
-        """The first process does it."""
+    def keep_records(self, i: int, *, last_may_lack: bool) -> list[dict[str, Any]]:
+        return []
 
     def save_checkpoint(self, state: State) -> None:
         """The first process does it."""
 
-    def checkpoint(self) -> State | None:
+    def take_checkpoint(self) -> State | None:
         return None
 
     def save_predictions(self, i: int, predictions: dict[str, NDArray[Any]]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from everlearn.errors import EverlearnError, LogWarning
+from everlearn.errors import EverlearnError, LogWarning, RunWarning
 from everlearn.runs.config import Config
 from everlearn.runs.runner import run
 
@@ -34,13 +34,14 @@ def main() -> int:
 
 @contextmanager
 def heard(warned: list[str]) -> Iterator[None]:
-    """Collect what loggers warn of, since nobody sees what this process prints."""
+    """Collect what runs and loggers warn of, since nobody sees what this process prints."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", LogWarning)
+        warnings.simplefilter("always", RunWarning)
         show = warnings.showwarning
 
         def hear(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> None:
-            if issubclass(category, LogWarning):
+            if issubclass(category, LogWarning | RunWarning):
                 warned.append(str(message))
             else:
                 show(message, category, *place, **how)

@@ -18,7 +18,7 @@ from everlearn.benchmarks import prepare
 from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.knobs import check
 from everlearn.runs import Config, run
-from everlearn.runs.config import SHARES
+from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.engine import Engine, LocalEngine, folder_name
 from everlearn.runs.runner import OnProgress, choices
 from everlearn.tuning.space import Range, Space
@@ -120,7 +120,7 @@ class Search:
 
     def _settle(self, study: "optuna.Study", folder: Path) -> None:
         """Refuse to go on with a search of another kind: its trials could not be compared with these."""
-        config = {name: value for name, value in self.config.to_json().items() if name not in SHARES}
+        config = {name: value for name, value in self.config.to_json().items() if name not in (*PLACE, *SHARES)}
         mine: dict[str, Any] = {**config, "seeds": self.seeds, "etas": list(self.etas)}
         theirs = study.user_attrs.get("search", mine)
         differ = [name for name in mine if theirs.get(name) != mine[name]]

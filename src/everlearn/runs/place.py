@@ -1,0 +1,74 @@
+"""Where a run is computed: what settles how sums are rounded, and so whether two runs agree bit for bit."""
+
+import platform
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from everlearn.errors import ConfigError, RunWarning, sentence
+
+
+def machine() -> dict[str, Any]:
+    """What config.json says of the machine."""
+    return {
+        "cores": torch.get_num_threads(),
+        "system": platform.system(),
+        "cpu": platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def place(config: dict[str, Any]) -> dict[str, Any]:
+    """Where a run was computed by its config.json, as far as that tells.
+
+    >>> place({"threads": 2, "versions": {"torch": "2.6.0"}})
+    {'device': 'cpu', 'threads': 2, 'torch': '2.6.0'}
+    """
+    known = {
+        "device": config.get("device", "cpu"),
+        "threads": config.get("threads"),
+        "torch": config.get("versions", {}).get("torch"),
+        "cpu": config.get("machine", {}).get("cpu"),
+        "instructions": config.get("machine", {}).get("instructions"),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def moved(folder: Path, stored: dict[str, Any], config: dict[str, Any]) -> dict[str, list[Any]]:
+    """What of the place is another than when the run stopped, then and now; said if there is anything."""
+    then, now = place(stored), place(config)
+    differ = {name: [then[name], now[name]] for name in now if then.get(name, now[name]) != now[name]}
+    if differ:
+        warnings.warn(
+            sentence(
+                f"{folder} goes on elsewhere",
+                expected="the same place, for a result that is the same bit for bit",
+                got="; ".join(f"{name}: {before} before, {here} now" for name, (before, here) in differ.items()),
+                do="From here on it is the same within rounding only, and its config.json says so.",
+            ),
+            RunWarning,
+            stacklevel=4,
+        )
+    return differ
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is not there.
+
+    >>> check_device("abacus")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    everlearn.errors.ConfigError: This device cannot be used: expected cpu, ..., got 'abacus' ...
+    """
+    try:
+        float(torch.zeros(1, device=name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            sentence(
+                "This device cannot be used",
+                expected="cpu, or one that PyTorch finds here",
+                got=f"{name!r} ({str(error).splitlines()[0]})",
+                do="Choose another --device.",
+            )
+        ) from error
