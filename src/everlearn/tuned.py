@@ -2,8 +2,9 @@
 
 Each file of `resources/settings` says how it was found: the command, the trials of every strategy, all their scores on
 held-out training data. What was not searched for is as in the setting that the search began with. Of the strategies
-that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative Naive's for B_1
-(it begins afresh each time), `cwr*` and `ar1*` all that CWR+ and AR1 have.
+that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative Naive's for B_1,
+`cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate for
+B_1 by the final accuracy: it takes that of later batches.
 """
 
 import json
@@ -22,6 +23,7 @@ def _read(name: str) -> dict[str, Knobs]:
     rates = {other: _rates(found[strategy]) for other, strategy in LIKE.items()}
     first = (found["naive"]["training.first.epochs"], found["naive"]["training.first.eta"])
     found = {"cumulative": phases(first, first), **rates, **found}
+    found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
     begun = PAPER.get(text["about"].get("setting"), {})
     return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
 
