@@ -63,7 +63,7 @@ class Gradients:
         with evaluation_mode(network):
             for part in self._order.tensor_split(-(-len(self) // size)):
                 self._theta.grad.zero_()
-                self._loss(network(self._x[part]), self._y[part]).backward()
+                self._loss(network(self._x.index_select(0, part)), self._y[part]).backward()
                 yield self._scope.grad
         self._theta.grad.zero_()
 

@@ -13,7 +13,7 @@ from everlearn.batch import Array, Batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
 from everlearn.heads import PerTask
-from everlearn.keyed import keyed_generator, keyed_seed
+from everlearn.keyed import forked, keyed_generator, keyed_seed
 from everlearn.learner import Learner, OnStep, Rows, Step
 from everlearn.models.network import Network
 from everlearn.regularisers.base import Term
@@ -73,7 +73,7 @@ class Strategy(Learner):
         self._check(batch)
         self._before = self.state_dict()
         try:
-            with torch.random.fork_rng(devices=[] if self.device.type == "cpu" else [self.device]):
+            with forked(self.device):
                 self._learn(batch, on_step)
         except BaseException:
             self.theta.close()
@@ -153,9 +153,9 @@ class Strategy(Learner):
             batch_norm=not theta.frozen and (self.i_ == 1 or self.training.batch_norm == "follow"),
         )
         if not (theta.frozen and trunk == "still"):
-            return lambda idx: self.network(x[idx])
+            return lambda idx: self.network(x.index_select(0, idx))  # whole rows: quicker than x[idx]
         self._features = passes.features(self.network, x, EVALUATION_MINIBATCH)
-        return lambda idx: self.network.logits(tuple(f[idx] for f in self._features))
+        return lambda idx: self.network.logits(tuple(f.index_select(0, idx) for f in self._features))
 
     def _restart(self, initial: State) -> State:
         """Back to the initial weights; gives them together with the rows that have just grown, which are at theirs."""
