@@ -1,1 +1,1 @@
-"""How fast Everlearn is beside a plain loop and beside Avalanche; `make bench` runs it, docs/performance.md explains it."""
+"""How fast Everlearn is beside a plain loop and beside Avalanche: `make bench`, explained in docs/performance.md."""

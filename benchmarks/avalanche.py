@@ -36,7 +36,8 @@ class LastOutput(nn.Module):
         self.network = network
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.network(x)[-1]
+        logits: Tensor = self.network(x)[-1]
+        return logits
 
 
 class Avalanche(Contestant):
@@ -53,7 +54,7 @@ class Avalanche(Contestant):
         from avalanche.benchmarks.utils import as_classification_dataset
 
         def dataset(x: Tensor, y: Tensor) -> Any:
-            tensors = TensorDataset(x, y)
+            tensors: Any = TensorDataset(x, y)
             tensors.targets = y.tolist()
             return as_classification_dataset(tensors)
 

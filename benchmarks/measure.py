@@ -123,11 +123,15 @@ def main() -> None:
     """Parse, measure, store, print."""
     parser = argparse.ArgumentParser(description="Time and memory beside a plain loop and beside Avalanche.")
     parser.add_argument("size", choices=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=7, help=f"medians are over these; at least {LEAST_ROUNDS} to store")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help=f"medians are over these; at least {LEAST_ROUNDS} to store"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--without", action="append", default=[], choices=["avalanche", "ours", "plain"])
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a preset or strategy; plain stays")
-    parser.add_argument("--avalanche", default=str(ROOT / ".venv-avalanche/bin/python"), help="its environment's Python")
+    parser.add_argument(
+        "--avalanche", default=str(ROOT / ".venv-avalanche/bin/python"), help="its environment's Python"
+    )
     parser.add_argument("--out", type=Path, help="folder for SIZE.json; without it nothing is stored")
     arguments = parser.parse_args()
     if arguments.out and arguments.rounds < LEAST_ROUNDS:

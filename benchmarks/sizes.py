@@ -45,7 +45,7 @@ class Size:
 
     def make_network(self) -> Network:
         """The network, with a row for every class."""
-        return {"cifarnet": cifarnet, "caffenet-128": caffenet_128}[self.network](self.classes)
+        return cifarnet(self.classes) if self.network == "cifarnet" else caffenet_128(self.classes)
 
     def batch(self, i: int) -> tuple[Tensor, Tensor]:
         """B_1 or B_2: uint8 noise, and classes that come in equal shares; what is in the patterns takes no time."""

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.contestants import COUNTERPART
+from benchmarks.folder import lines
 from everlearn.files import write_atomically
 
 Result = dict[str, Any]
@@ -49,7 +50,7 @@ class Goal(NamedTuple):
 
 
 class Table:
-    """The figures of one measurement; clock: `seconds`, or `cpu` for the processors' time, which others disturb less."""
+    """The figures of one measurement; clock: `seconds`, or `cpu`, processors' time, which others disturb less."""
 
     def __init__(self, result: Result, clock: str = "seconds") -> None:
         self.result = result
@@ -79,7 +80,16 @@ class Table:
 
     def lines(self) -> list[str]:
         """The table, a line a contestant."""
-        head = ["contestant", "job", "ms a minibatch", "× floor", "Avalanche's / ours", "peak MB", "× floor", "of it MB"]
+        head = [
+            "contestant",
+            "job",
+            "ms a minibatch",
+            "× floor",
+            "Avalanche's / ours",
+            "peak MB",
+            "× floor",
+            "of it MB",
+        ]
         lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
         for row in self.rows.values():
             floor, other = self.floor(row.job), self.counterpart(row)
@@ -98,7 +108,7 @@ class Table:
 
     def a_minibatch(self, row: Row) -> float:
         """Seconds for a minibatch of the job; Cumulative trains on B_1's two as well."""
-        steps = self.result["steps"][row.job]
+        steps: int = self.result["steps"][row.job]
         if row.name.lower() == "cumulative":
             steps += 2 * self.result["epochs"]
         return row.median / steps
@@ -116,10 +126,14 @@ class Table:
             if row := self.rows.get(("ours", name, "train")):
                 goals.append(Goal(f"{name} / plain loop", row.median / floor.median, 1.05))
         if (row := self.rows.get(("ours", "lwf", "train"))) and look is not None:
-            goals.append(Goal("(lwf − a bare forward pass) / plain loop", (row.median - look.median) / floor.median, 1.05))
+            goals.append(
+                Goal("(lwf − a bare forward pass) / plain loop", (row.median - look.median) / floor.median, 1.05)
+            )
         if row := self.rows.get(("ours", "ewc", "train")):
             epoch = floor.median / self.result["epochs"]
-            goals.append(Goal("ewc's Fisher pass / an epoch of the plain loop", median(row.parts["consolidate"]) / epoch, 1))
+            goals.append(
+                Goal("ewc's Fisher pass / an epoch of the plain loop", median(row.parts["consolidate"]) / epoch, 1)
+            )
         return goals
 
     def _against_avalanche(self) -> list[Goal]:
@@ -127,7 +141,9 @@ class Table:
         for row in self.rows.values():
             if (other := self.counterpart(row)) is not None and row.job != "evaluate":
                 least = 10.0 if row.name in ("cwr", "cwr+") else 1.0
-                goals.append(Goal(f"Avalanche's {other.name} / {row.name}", other.median / row.median, least, at_least=True))
+                goals.append(
+                    Goal(f"Avalanche's {other.name} / {row.name}", other.median / row.median, least, at_least=True)
+                )
         return goals
 
     def _evaluation(self) -> list[Goal]:
@@ -135,7 +151,9 @@ class Table:
         rows = [row for row in self.rows.values() if row.program == "ours" and row.job == "evaluate"]
         if floor is None:
             return []
-        return [Goal(f"{row.name}'s evaluation rate / bare", floor.median / row.median, 0.95, at_least=True) for row in rows]
+        return [
+            Goal(f"{row.name}'s evaluation rate / bare", floor.median / row.median, 0.95, at_least=True) for row in rows
+        ]
 
     def goal_lines(self) -> list[str]:
         """The goals as a table."""
@@ -168,7 +186,8 @@ def fill(page: str, results: dict[str, Result]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
-        shown = markdown(results[name]) if name in results else "Not measured yet."
+        show = lines if name == "folder" else markdown
+        shown = show(results[name]) if name in results else "Not measured yet."
         return f"<!-- measured: {name} -->\n\n{shown}\n\n<!-- end -->"
 
     return re.sub(r"<!-- measured: (\S+) -->.*?<!-- end -->", replaced, page, flags=re.DOTALL)

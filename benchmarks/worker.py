@@ -1,8 +1,8 @@
 """A contestant: a process that lives through the whole measurement and does one job when told to.
 
 It reads one word a line. `go` makes everything new (untimed), does the job, and answers {"seconds": …} with the
-processors' seconds and the parts that were timed inside it; `end` answers {"peak": bytes, "start": bytes}, the most memory that the process ever had and
-what it had when it was ready.
+processors' seconds and the parts that were timed inside it; `end` answers {"peak": bytes, "start": bytes}, the most
+memory that the process ever had and what it had when it was ready.
 """
 
 import argparse

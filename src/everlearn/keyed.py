@@ -8,6 +8,7 @@ the training's numbers, and a resumed batch needs no generator's state.
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -42,7 +43,9 @@ def forked(device: torch.device) -> Iterator[None]:
     >>> torch.equal(torch.get_rng_state(), before)
     True
     """
-    module = None if device.type == "cpu" else getattr(torch, device.type, None)  # torch.cuda, torch.mps, torch.xpu
+    module: Any = (
+        None if device.type == "cpu" else getattr(torch, device.type, None)
+    )  # torch.cuda, torch.mps, torch.xpu
     with torch.random.fork_rng(devices=[]):
         if not hasattr(module, "get_rng_state"):
             yield

@@ -106,7 +106,7 @@ class Strategy(Learner):
             self._reseed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
             eta = phase.eta_at(step, steps)
 
-            theta.grad.zero_()
+            theta.clear()
             terms = partial(self._terms, hard, idx)
             L = self._loss(forward(idx), terms)  # (1), (2) or (3); (6) without its penalty
             loss = self._finite(L, i, epoch, step)
