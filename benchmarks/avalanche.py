@@ -51,12 +51,18 @@ class Avalanche(Contestant):
         warnings.simplefilter("ignore")
         from avalanche.benchmarks import benchmark_from_datasets
         from avalanche.benchmarks.scenarios import with_classes_timeline
-        from avalanche.benchmarks.utils import as_classification_dataset
+        from avalanche.benchmarks.utils import (
+            ConstantSequence,
+            DataAttribute,
+            TaskAwareSupervisedClassificationDataset,
+            TaskLabels,
+        )
 
         def dataset(x: Tensor, y: Tensor) -> Any:
-            tensors: Any = TensorDataset(x, y)
-            tensors.targets = y.tolist()
-            return as_classification_dataset(tensors)
+            """One task, as SIT is; LwF asks for its label."""
+            labels = DataAttribute(y.tolist(), "targets")
+            tasks = TaskLabels(ConstantSequence(0, len(y)))
+            return TaskAwareSupervisedClassificationDataset([TensorDataset(x, y)], data_attributes=[labels, tasks])
 
         benchmark = benchmark_from_datasets(
             train=[dataset(*size.batch(i)) for i in (1, 2)], test=[dataset(*size.test())]

@@ -65,6 +65,8 @@ class Size:
 SIZES = {
     "cifarnet": Size("cifarnet", 100, 10, minibatches=40, epochs=2, frozen_epochs=20, tests=5120),
     "caffenet-128": Size("caffenet-128", 50, 5, minibatches=4, epochs=2, frozen_epochs=20, tests=512),
+    "trial": Size("cifarnet", 100, 10, minibatches=4, epochs=1, frozen_epochs=20, tests=512),
     "tiny": Size("cifarnet", 100, 10, minibatches=2, epochs=1, frozen_epochs=2, tests=64, minibatch=32),
 }
-"""By name; B_i of iCIFAR-100 has 5,000 patterns. `tiny` shows that everything works, and says nothing of speed."""
+"""By name; B_i of iCIFAR-100 has 5,000 patterns. `trial` is short; `tiny` shows
+that everything works, and says nothing of speed."""
