@@ -64,7 +64,8 @@ class Running:
     def stop(self) -> None:
         """End the process, whatever it does."""
         self.process.kill()
-        self.process.wait()
+        with self.process:  # closes its pipes and waits
+            pass
 
 
 def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds: int, threads: int) -> dict[str, Any]:
@@ -79,7 +80,9 @@ def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds:
             for one in shuffle.sample(running, len(running)):
                 answer = one.ask("go")
                 one.answers.append(answer)
-                tell(f"round {number} of {rounds}: {one.entry.key}: {answer['seconds']:.3f} s")
+                tell(
+                    f"round {number} of {rounds}: {one.entry.key}: {answer['seconds']:.3f} s, cpu {answer['cpu']:.3f} s"
+                )
         return {
             "size": size,
             "rounds": rounds,
