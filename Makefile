@@ -2,15 +2,22 @@
 # make demo    the paper's strategies on real digits and on the synthetic mini50: a table and a page
 # make test    every check: lint, types, imports, tests, doctests, coverage
 # make soak    checks that take long: the demo as a newcomer sees it, sixty kills, the cost of a long stream
+# make bench   time and memory beside a plain loop and beside Avalanche, on an idle machine: docs/performance.md.
+#              SIZES=tiny ROUNDS=5 BENCH='--without avalanche' OUT=/tmp/bench for a trial
 
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 STRATEGIES := naive,lwf,ewc,si,cwr,cwr+,ar1,cumulative
+SIZES ?= cifarnet caffenet-128
+ROUNDS ?= 7
+THREADS ?= 2
+BENCH ?=
+OUT ?= docs/performance
 DEMO := --strategies $(STRATEGIES) --runs 3 --jobs 2
 
-.PHONY: setup demo test soak lint clean browser
+.PHONY: setup demo test soak bench lint clean browser
 
 setup: .venv/installed
 
@@ -45,5 +52,15 @@ soak: setup
 	$(BIN)/pytest -m soak
 	$(BIN)/python benchmarks/long_stream.py --out .cache/long_stream.json
 
+.venv-avalanche/installed: benchmarks/avalanche.txt
+	$(PYTHON) -m venv .venv-avalanche
+	.venv-avalanche/bin/pip install --quiet --no-deps --requirement benchmarks/avalanche.txt
+	touch $@
+
+bench: setup $(if $(findstring --without avalanche,$(BENCH)),,.venv-avalanche/installed)
+	for size in $(SIZES); do $(BIN)/python -m benchmarks.measure $$size --rounds $(ROUNDS) --threads $(THREADS) --out $(OUT) $(BENCH) || exit 1; done
+	$(BIN)/python -m benchmarks.folder --workers $(THREADS) --out $(OUT)
+	$(BIN)/python -m benchmarks.table docs/performance.md $(OUT)
+
 clean:
-	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	rm -rf .venv .venv-avalanche .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -35,11 +35,29 @@ def test_the_catalogue_lists_what_there_is() -> None:
             assert make_network(name, digits(), seed=0).rows == 10
 
 
-def test_list_is_quick_and_needs_no_torch() -> None:
-    code = "import sys; from everlearn.cli import main; main(['list', 'strategies']); assert 'torch' not in sys.modules"
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["run", "--help"], *(["list", what] for what in ("strategies", "benchmarks", "models", "figures"))],
+    ids=" ".join,
+)
+def test_help_and_list_wait_for_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from everlearn.cli import main
+try:
+    main({arguments!r})
+except SystemExit as end:
+    assert not end.code
+heavy = {{"torch", "numpy", "matplotlib", "PIL", "scipy", "httpx"}} & set(sys.modules)
+assert not heavy, heavy
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "ar1 " in done.stdout
+    assert done.stdout
+
+
+def test_list_names_strategies_and_benchmarks() -> None:
+    assert "ar1 " in everlearn("list", "strategies").stdout
     assert json.loads(everlearn("list", "benchmarks", "--json").stdout) == catalogue.BENCHMARKS
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.long_stream import BATCHES, CLASSES, STRATEGIES, batch, learner
 from safetensors.torch import save
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.long_stream import BATCHES, CLASSES, STRATEGIES, batch, learner
 from everlearn import Strategy
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.runs import Config, folder, run

@@ -1,15 +1,19 @@
 """Short cuts give what the long way gives: a frozen trunk that runs once, channels last."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import nn
 
-from everlearn import Batch
+from benchmarks.operations import our_step, plain_step
+from benchmarks.sizes import SIZES
+from everlearn import Batch, equations
+from everlearn.errors import DataError
+from everlearn.learner import Rows
 from everlearn.models import Network, cifarnet
 from everlearn.presets import build
-from tests.toys import plain_network, quick, three_outputs, toy_stream
+from tests.toys import assert_same_state, plain_network, quick, three_outputs, toy_stream
 
 FROZEN = ["fw", "cw", "cwr", "cwr+"]
 
@@ -104,3 +108,38 @@ def test_the_exact_fisher_works_with_channels_last() -> None:
     importance = learner.diagnostics()["F_hat"]
     assert importance is not None
     assert importance.max() > 0
+
+
+@pytest.mark.parametrize("name", ["ar1", "ar1-ewc", "lwf"])
+def test_blocks_of_any_length_give_the_same_bit_for_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learners = []
+    for length in (64, 2**17):  # several blocks, and one
+        monkeypatch.setattr(equations, "BLOCK", length)
+        learners.append(quick(name))
+        for batch in toy_stream():
+            learners[-1].learn(batch)
+    assert_same_state(learners[0].state_dict(), learners[1].state_dict())
+
+
+@pytest.mark.parametrize("growth", ["maximal", "expanding"])
+def test_evaluation_is_one_pass_and_gives_what_two_give(growth: str) -> None:
+    learner = quick("naive", head__growth=growth)
+    first, second, _ = toy_stream()
+    with pytest.raises(DataError, match="nothing to score"):
+        learner.evaluate(first)
+    learner.learn(first)
+    learner.learn(second)
+    sizes = count_trunk(learner.network)
+    reached = learner.evaluate(first)
+    assert sum(sizes) == len(first)
+    every, seen = (learner.predict(first.x, rows) for rows in get_args(Rows))
+    assert reached.all_rows == float((every == first.y).double().mean())
+    assert reached.seen == float((seen == first.y).double().mean())
+
+
+def test_a_step_costs_little_beyond_a_plain_loops() -> None:
+    """Counted, not timed: the values that a step reads and writes beside forward, backward and SGD by hand."""
+    size = SIZES["tiny"]
+    floor, m = plain_step(size), sum(p.numel() for p in size.make_network().parameters())
+    for name, limit in (("naive", 5), ("ewc", 12), ("si", 16), ("ar1", 16)):  # the gradient's zeros and its sum: 4·m
+        assert our_step(name, size).minus(floor).values / m <= limit, name

@@ -6,6 +6,9 @@ the training's numbers, and a resumed batch needs no generator's state.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -28,3 +31,28 @@ def keyed_generator(seed: int, *key: str | int) -> torch.Generator:
     True
     """
     return torch.Generator().manual_seed(keyed_seed(seed, *key))
+
+
+@contextmanager
+def forked(device: torch.device) -> Iterator[None]:
+    """Leave PyTorch's global generators, the CPU's and this device's, as they were before.
+
+    >>> before = torch.get_rng_state()
+    >>> with forked(torch.device("cpu")):
+    ...     drawn = torch.rand(3)
+    >>> torch.equal(torch.get_rng_state(), before)
+    True
+    """
+    module: Any = (
+        None if device.type == "cpu" else getattr(torch, device.type, None)
+    )  # torch.cuda, torch.mps, torch.xpu
+    with torch.random.fork_rng(devices=[]):
+        if not hasattr(module, "get_rng_state"):
+            yield
+            return
+        which = () if device.type == "mps" else (device,)  # there is only one
+        before = module.get_rng_state(*which)
+        try:
+            yield
+        finally:
+            module.set_rng_state(before, *which)

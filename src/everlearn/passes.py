@@ -74,7 +74,7 @@ class Gradients:
         with evaluation_mode(network):
             for part in self._order.tensor_split(-(-len(self) // size)):
                 self._theta.grad.zero_()
-                L = self._ranks.mean(part, lambda idx: self._loss(network(self._x[idx]), self._y[idx]))
+                L = self._ranks.mean(part, lambda idx: self._loss(network(self._x.index_select(0, idx)), self._y[idx]))
                 L.backward()
                 self._ranks.sum_(self._theta.grad, L)
                 yield self._scope.grad

@@ -13,7 +13,7 @@ from everlearn.batch import Array, Batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
 from everlearn.heads import PerTask
-from everlearn.keyed import keyed_generator, keyed_seed
+from everlearn.keyed import forked, keyed_generator, keyed_seed
 from everlearn.learner import Learner, OnStep, Rows, Step
 from everlearn.models.network import Network
 from everlearn.parallel import ALONE, Ranks
@@ -77,8 +77,7 @@ class Strategy(Learner):
         self._check(batch)
         self._before = self.state_dict()
         try:
-            devices = [] if self.device.type == "cpu" else [self.device]
-            with torch.random.fork_rng(devices=devices), unsplit(self.network, self.ranks):
+            with forked(self.device), unsplit(self.network, self.ranks):
                 self._learn(batch, on_step)
         except BaseException:
             self.theta.close()
@@ -117,7 +116,7 @@ class Strategy(Learner):
             self._reseed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
             eta = phase.eta_at(step, steps)
 
-            theta.grad.zero_()
+            theta.clear()
             L = ranks.mean(idx, L_of)  # (1), (2) or (3); (6) without its penalty
             L.backward()
             loss = self._finite(ranks.sum_(moving, L), i, epoch, step)
@@ -165,9 +164,9 @@ class Strategy(Learner):
             batch_norm=not theta.frozen and (self.i_ == 1 or self.training.batch_norm == "follow"),
         )
         if not (theta.frozen and trunk == "still"):
-            return lambda idx: self.network(x[idx])
+            return lambda idx: self.network(x.index_select(0, idx))  # whole rows: quicker than x[idx]
         self._features = passes.features(self.network, x, EVALUATION_MINIBATCH, self.ranks)
-        return lambda idx: self.network.logits(tuple(f[idx] for f in self._features))
+        return lambda idx: self.network.logits(tuple(f.index_select(0, idx) for f in self._features))
 
     def _restart(self, initial: State) -> State:
         """Back to the initial weights; gives them together with the rows that have just grown, which are at theirs."""

@@ -140,6 +140,10 @@ class Theta:
             parameter.requires_grad_(True)
             parameter.grad = None
 
+    def clear(self) -> None:
+        """Zeros for a new gradient; where Θ̄ is frozen it has had none since it was opened."""
+        self.grad[self.m_bar if self.frozen else 0 :].zero_()
+
     def check_aliasing(self) -> None:
         """Refuse a network whose parameters no longer are views into Θ."""
         parameters = self._parameters()

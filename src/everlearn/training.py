@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from everlearn.equations import blocks
 from everlearn.knobs import check, check_types
 from everlearn.theta import Theta
 
@@ -109,9 +110,10 @@ class Training:
         for group in theta.groups:
             if theta.frozen and group.shared:
                 continue
-            value, grad, v = theta.value[group.span], theta.grad[group.span], theta.v[group.span]
             decay = self.weight_decay * (self.bias_decay if group.bias else 1.0)
-            if decay:
-                grad.add_(value, alpha=decay)
-            v.mul_(self.momentum).add_(grad, alpha=eta * (self.bias_eta if group.bias else 1.0))
-            value.sub_(v)
+            rate = eta * (self.bias_eta if group.bias else 1.0)
+            for value, grad, v in blocks(*(whole[group.span] for whole in (theta.value, theta.grad, theta.v))):
+                if decay:
+                    grad.add_(value, alpha=decay)
+                v.mul_(self.momentum).add_(grad, alpha=rate)
+                value.sub_(v)

@@ -27,7 +27,7 @@ class Normalise(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x.to(self.mean.dtype) - self.mean) / self.std
+        return (x.to(self.mean.dtype) - self.mean).div_(self.std)
 
 
 class Output(nn.Module):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar, Literal
 
+import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
@@ -86,7 +87,8 @@ class LWF(Regulariser):
         if self.form == "distillation":  # native: L_cross + λ·L_kdl
             return [hard, Term(self.lam_, y_lwf, self.rows_, self.temperature)]
         if self.form == "fused" and self.rows_ is None and hard.rows is None:  # (3)
-            return [Term(1.0, soft_target(fn.one_hot(hard.t, s).to(y_lwf), y_lwf, self.lam_))]
+            y_1h = torch.zeros_like(y_lwf).scatter_(1, hard.t[:, None], 1.0)
+            return [Term(1.0, soft_target(y_1h, y_lwf, self.lam_))]
         return [hard._replace(weight=1 - self.lam_), Term(self.lam_, y_lwf, self.rows_, self.temperature)]  # (1), (2)
 
     def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:

@@ -1,0 +1,152 @@
+"""Measure all contestants in one run, interleaved: in every round each does its job once, in a shuffled order.
+
+    python -m benchmarks.measure cifarnet --rounds 7 --out docs/performance
+
+Every contestant is a process that lives through the whole run, so that a slow minute of the machine strikes all alike;
+only one works at a time.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contestants import Entry, entries
+from benchmarks.sizes import SIZES
+from benchmarks.table import markdown
+from everlearn.files import write_atomically
+
+ROOT = Path(__file__).parents[1]
+LEAST_ROUNDS = 5  # for medians that mean something; fewer only show that everything works
+
+
+class Running:
+    """A contestant's process."""
+
+    def __init__(self, entry: Entry, python: str, size: str, threads: int) -> None:
+        self.entry = entry
+        self.answers: list[dict[str, Any]] = []
+        paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+        }
+        command = [python, "-m", f"benchmarks.{entry.program}", entry.name, entry.job, size, "--threads", str(threads)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+        )
+        self.ready = self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.entry.key} ended with code {self.process.wait()}.")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, word: str) -> dict[str, Any]:
+        """Tell it what to do, and wait."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        with self.process:  # closes its pipes and waits
+            pass
+
+
+def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds: int, threads: int) -> dict[str, Any]:
+    """Everything that was measured, as it is stored."""
+    shuffle = random.Random(0)
+    running: list[Running] = []
+    try:
+        for entry in chosen:
+            tell(f"starting {entry.key}")
+            running.append(Running(entry, pythons.get(entry.program, sys.executable), size, threads))
+        for number in range(1, rounds + 1):
+            for one in shuffle.sample(running, len(running)):
+                answer = one.ask("go")
+                one.answers.append(answer)
+                tell(
+                    f"round {number} of {rounds}: {one.entry.key}: {answer['seconds']:.3f} s, cpu {answer['cpu']:.3f} s"
+                )
+        return {
+            "size": size,
+            "rounds": rounds,
+            "threads": threads,
+            "epochs": SIZES[size].epochs,
+            "steps": SIZES[size].steps,
+            "versions": {one.entry.program: one.ready["versions"] for one in running},
+            "machine": f"{processor()}, {os.cpu_count()} processors, {platform.system()} {platform.machine()}",
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "contestants": [
+                {
+                    "program": one.entry.program,
+                    "name": one.entry.name,
+                    "job": one.entry.job,
+                    "answers": one.answers,
+                    **one.ask("end"),
+                }
+                for one in running
+            ],
+        }
+    finally:
+        for one in running:
+            one.stop()
+
+
+def processor() -> str:
+    """The processor's name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def tell(text: str) -> None:
+    """Progress, beside the output proper."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Parse, measure, store, print."""
+    parser = argparse.ArgumentParser(description="Time and memory beside a plain loop and beside Avalanche.")
+    parser.add_argument("size", choices=list(SIZES))
+    parser.add_argument(
+        "--rounds", type=int, default=7, help=f"medians are over these; at least {LEAST_ROUNDS} to store"
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--without", action="append", default=[], choices=["avalanche", "ours", "plain"])
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a preset or strategy; plain stays")
+    parser.add_argument(
+        "--avalanche", default=str(ROOT / ".venv-avalanche/bin/python"), help="its environment's Python"
+    )
+    parser.add_argument("--out", type=Path, help="folder for SIZE.json; without it nothing is stored")
+    arguments = parser.parse_args()
+    if arguments.out and arguments.rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds {arguments.rounds} is too few to store: {LEAST_ROUNDS} or more.")
+    chosen = entries(set(arguments.without), set(arguments.only))
+    pythons = {"avalanche": arguments.avalanche}
+    result = measure(chosen, pythons, arguments.size, arguments.rounds, arguments.threads)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(arguments.out / f"{arguments.size}.json", (json.dumps(result, indent=1) + "\n").encode())
+    print(markdown(result))
+
+
+if __name__ == "__main__":
+    main()

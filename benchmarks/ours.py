@@ -1,0 +1,45 @@
+"""Everlearn's presets, by the door that everybody uses: build, learn, evaluate."""
+
+from collections.abc import Callable
+
+from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
+from benchmarks.worker import Contestant, serve
+from everlearn import Batch, Strategy, build
+
+
+class Ours(Contestant):
+    """`train` and `frozen` learn B_2 after B_1; `evaluate` asks for the accuracy on the test patterns."""
+
+    def __init__(self, name: str, job: str, size: Size) -> None:
+        super().__init__(name, job, size)
+        self.first, self.second = (Batch(*size.batch(i)) for i in (1, 2))
+        self.test = Batch(*size.test())
+
+    def learner(self) -> Strategy:
+        """A new learner; the Fisher pass has training's minibatch, as in all of the paper's settings."""
+        size = self.size
+        knobs = {
+            "training.first.epochs": 1,
+            "training.later.epochs": size.frozen_epochs if self.job == "frozen" else size.epochs,
+            "training.first.eta": ETA,
+            "training.later.eta": ETA,
+            "training.momentum": MOMENTUM,
+            "training.weight_decay": WEIGHT_DECAY,
+            "training.minibatch": size.minibatch,
+            **({"ewc.minibatch": size.minibatch} if "ewc" in self.name else {}),
+        }
+        return build(self.name, size.make_network(), knobs=knobs)
+
+    def prepare(self) -> Callable[[], object]:
+        learner = self.learner()
+        learner.learn(self.first)
+        if self.job == "evaluate":
+            learner.predict(self.test.x[:EVALUATION_MINIBATCH])
+            return lambda: learner.evaluate(self.test)
+        for part in ("look", "consolidate"):  # LWF's forward pass, EWC's Fisher pass
+            setattr(learner.regulariser, part, self.timed(part, getattr(learner.regulariser, part)))
+        return lambda: learner.learn(self.second)
+
+
+if __name__ == "__main__":
+    serve(Ours)

@@ -1,0 +1,211 @@
+"""What was measured as Markdown, and the page that shows it filled from the stored JSON.
+
+    python -m benchmarks.table docs/performance.md docs/performance
+
+Numbers come from JSON alone: the page has a pair of comments around each table, and what is between them is replaced.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks.contestants import COUNTERPART
+from benchmarks.folder import lines
+from everlearn.files import write_atomically
+
+Result = dict[str, Any]
+MB = 1e6
+
+
+class Row(NamedTuple):
+    """One contestant's figures: seconds of every round, those of parts, and peak memory in bytes."""
+
+    program: str
+    name: str
+    job: str
+    seconds: list[float]
+    parts: dict[str, list[float]]
+    peak: int
+    start: int
+
+    @property
+    def median(self) -> float:
+        return median(self.seconds)
+
+
+class Goal(NamedTuple):
+    """What we want to reach: a figure, and the limit that it must not pass."""
+
+    what: str
+    value: float
+    limit: float
+    at_least: bool = False
+
+    @property
+    def reached(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+class Table:
+    """The figures of one measurement; clock: `seconds`, or `cpu`, processors' time, which others disturb less."""
+
+    def __init__(self, result: Result, clock: str = "seconds") -> None:
+        self.result = result
+        self.rows = {
+            (one["program"], one["name"], one["job"]): Row(
+                one["program"],
+                one["name"],
+                one["job"],
+                [answer[clock] for answer in one["answers"]],
+                _columns([answer["parts"] for answer in one["answers"]]),
+                one["peak"],
+                one["start"],
+            )
+            for one in result["contestants"]
+        }
+
+    def floor(self, job: str) -> Row | None:
+        """The fastest plain loop; what trains the output layer alone is compared with training all."""
+        job = "train" if job == "frozen" else job
+        plain = [row for row in self.rows.values() if row.program == "plain" and row.job == job]
+        return min(plain, key=lambda row: row.median) if plain else None
+
+    def counterpart(self, row: Row) -> Row | None:
+        """Avalanche's strategy beside one of ours."""
+        name = "Naive" if row.job == "evaluate" else COUNTERPART.get(row.name, "")
+        return self.rows.get(("avalanche", name, row.job)) if row.program == "ours" else None
+
+    def lines(self) -> list[str]:
+        """The table, a line a contestant."""
+        head = [
+            "contestant",
+            "job",
+            "ms a minibatch",
+            "× floor",
+            "Avalanche's / ours",
+            "peak MB",
+            "× floor",
+            "of it MB",
+        ]
+        lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
+        for row in self.rows.values():
+            floor, other = self.floor(row.job), self.counterpart(row)
+            cells = [
+                f"{row.program}: {row.name}" if row.program != "plain" else row.name,
+                row.job,
+                f"{1000 * self.a_minibatch(row):.1f}",
+                "" if floor is None else f"{self.a_minibatch(row) / self.a_minibatch(floor):.2f}",
+                "" if other is None else f"{other.median / row.median:.2f}",
+                f"{row.peak / MB:.0f}",
+                "" if floor is None else f"{row.peak / floor.peak:.2f}",
+                f"{(row.peak - row.start) / MB:.0f}",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+        return lines
+
+    def a_minibatch(self, row: Row) -> float:
+        """Seconds for a minibatch of the job; Cumulative trains on B_1's two as well."""
+        steps: int = self.result["steps"][row.job]
+        if row.name.lower() == "cumulative":
+            steps += 2 * self.result["epochs"]
+        return row.median / steps
+
+    def goals(self) -> list[Goal]:
+        """The goals that this measurement has figures for."""
+        return [*self._against_the_floor(), *self._against_avalanche(), *self._evaluation()]
+
+    def _against_the_floor(self) -> list[Goal]:
+        floor, look = self.floor("train"), self.floor("look")
+        if floor is None:
+            return []
+        goals = []
+        for name in ("naive", "si", "ar1"):
+            if row := self.rows.get(("ours", name, "train")):
+                goals.append(Goal(f"{name} / plain loop", row.median / floor.median, 1.05))
+        if (row := self.rows.get(("ours", "lwf", "train"))) and look is not None:
+            goals.append(
+                Goal("(lwf − a bare forward pass) / plain loop", (row.median - look.median) / floor.median, 1.05)
+            )
+        if row := self.rows.get(("ours", "ewc", "train")):
+            epoch = floor.median / self.result["epochs"]
+            goals.append(
+                Goal("ewc's Fisher pass / an epoch of the plain loop", median(row.parts["consolidate"]) / epoch, 1)
+            )
+        return goals
+
+    def _against_avalanche(self) -> list[Goal]:
+        goals = []
+        for row in self.rows.values():
+            if (other := self.counterpart(row)) is not None and row.job != "evaluate":
+                least = 10.0 if row.name in ("cwr", "cwr+") else 1.0
+                goals.append(
+                    Goal(f"Avalanche's {other.name} / {row.name}", other.median / row.median, least, at_least=True)
+                )
+        return goals
+
+    def _evaluation(self) -> list[Goal]:
+        floor = self.floor("evaluate")
+        rows = [row for row in self.rows.values() if row.program == "ours" and row.job == "evaluate"]
+        if floor is None:
+            return []
+        return [
+            Goal(f"{row.name}'s evaluation rate / bare", floor.median / row.median, 0.95, at_least=True) for row in rows
+        ]
+
+    def goal_lines(self) -> list[str]:
+        """The goals as a table."""
+        lines = ["| goal | limit | measured | reached |", "|---|---:|---:|---|"]
+        for goal in self.goals():
+            sign = "≥" if goal.at_least else "≤"
+            lines.append(
+                f"| {goal.what} | {sign} {goal.limit:g} | {goal.value:.3g} | {'yes' if goal.reached else '**no**'} |"
+            )
+        return lines
+
+
+def _columns(parts: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {name: [part[name] for part in parts] for name in (parts[0] if parts else {})}
+
+
+def markdown(result: Result, clock: str = "seconds") -> str:
+    """Everything that a reader wants of one measurement."""
+    table = Table(result, clock)
+    versions = {f"{name} {version}" for packages in result["versions"].values() for name, version in packages.items()}
+    about = (
+        f"`{result['size']}`: medians of {result['rounds']} rounds, {result['threads']} threads, {result['machine']}; "
+        f"{', '.join(sorted(versions))}; {result['when'][:10]}."
+    )
+    return "\n".join([about, "", *table.lines(), "", *table.goal_lines()])
+
+
+def fill(page: str, results: dict[str, Result]) -> str:
+    """The page with what stands between <!-- measured: NAME --> and <!-- end --> replaced."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[1]
+        show = lines if name == "folder" else markdown
+        shown = show(results[name]) if name in results else "Not measured yet."
+        return f"<!-- measured: {name} -->\n\n{shown}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- measured: (\S+) -->.*?<!-- end -->", replaced, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Fill a page, or print one measurement."""
+    parser = argparse.ArgumentParser(description="Fill the page from what was measured.")
+    parser.add_argument("page", type=Path, help="the Markdown page, or one measurement's JSON to print")
+    parser.add_argument("folder", type=Path, nargs="?", help="of the measurements' JSON")
+    parser.add_argument("--clock", choices=["seconds", "cpu"], default="seconds", help="for printing")
+    arguments = parser.parse_args()
+    if arguments.folder is None:
+        print(markdown(json.loads(arguments.page.read_text()), arguments.clock))
+        return
+    results = {path.stem: json.loads(path.read_text()) for path in sorted(arguments.folder.glob("*.json"))}
+    write_atomically(arguments.page, fill(arguments.page.read_text(), results).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""`make bench`: its arithmetic by hand, a page filled from what was stored, and one contestant that really runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.contestants import COUNTERPART, Entry, entries
+from benchmarks.measure import measure
+from benchmarks.sizes import SIZES
+from benchmarks.table import Table, fill, markdown
+from everlearn import PRESETS
+
+ROOT = Path(__file__).parents[1]
+
+
+def contestant(program: str, name: str, job: str, *seconds: float, **parts: float) -> dict[str, Any]:
+    answers = [{"seconds": s, "cpu": s / 2, "parts": parts} for s in seconds]
+    return {"program": program, "name": name, "job": job, "answers": answers, "peak": 300_000_000, "start": 200_000_000}
+
+
+def result(*contestants: dict[str, Any]) -> dict[str, Any]:
+    about = {"size": "tiny", "rounds": 3, "threads": 2, "machine": "a machine", "when": "2026-01-02T03:04:05"}
+    versions = {"plain": {"torch": "2.13.0"}}
+    steps = {"train": 4, "frozen": 40, "evaluate": 2, "look": 2}
+    return {**about, "versions": versions, "epochs": 2, "steps": steps, "contestants": list(contestants)}
+
+
+MEASURED = result(
+    contestant("plain", "plain", "train", 2.0, 2.2, 9.0),  # median 2.2
+    contestant("plain", "plain channels_last", "train", 2.1, 1.9, 2.0),  # median 2: the floor
+    contestant("plain", "plain", "look", 0.5, 0.5, 0.5),
+    contestant("plain", "plain", "evaluate", 0.5, 0.5, 0.5),
+    contestant("ours", "ar1", "train", 2.2, 2.1, 2.0),
+    contestant("ours", "si", "train", 2.2, 2.2, 2.2),
+    contestant("ours", "lwf", "train", 2.6, 2.6, 2.6),
+    contestant("ours", "ewc", "train", 3.0, 3.0, 3.0, look=0.0, consolidate=0.9),
+    contestant("ours", "cwr+", "frozen", 0.5, 0.5, 0.5),
+    contestant("ours", "ar1", "evaluate", 0.5, 0.52, 0.6),
+    contestant("avalanche", "SynapticIntelligence", "train", 4.4, 4.4, 4.4),
+    contestant("avalanche", "CWRStar", "frozen", 4.0, 4.0, 4.0),
+)
+
+
+def test_goals_are_ratios_of_medians() -> None:
+    goals: dict[str, object] = {goal.what: (goal.value, goal.reached) for goal in Table(MEASURED).goals()}
+    assert goals == {
+        "ar1 / plain loop": (pytest.approx(2.1 / 2), True),
+        "si / plain loop": (pytest.approx(2.2 / 2), False),
+        "(lwf − a bare forward pass) / plain loop": (pytest.approx((2.6 - 0.5) / 2), True),
+        "ewc's Fisher pass / an epoch of the plain loop": (pytest.approx(0.9 / (2 / 2)), True),
+        "Avalanche's SynapticIntelligence / si": (pytest.approx(4.4 / 2.2), True),
+        "Avalanche's CWRStar / cwr+": (pytest.approx(4.0 / 0.5), False),  # ten times is the goal
+        "ar1's evaluation rate / bare": (pytest.approx(0.5 / 0.52), True),
+    }
+    assert Table(MEASURED, "cpu").goals()[0].value == pytest.approx(1.1)  # si: both halved
+
+
+def test_the_table_has_milliseconds_a_minibatch_and_memory() -> None:
+    lines = Table(MEASURED).lines()
+    assert "| ours: ar1 | train | 525.0 | 1.05 |  | 300 | 1.00 | 100 |" in lines  # 2.1 s / 4; the floor: 2 s / 4
+    assert "| ours: si | train | 550.0 | 1.10 | 2.00 | 300 | 1.00 | 100 |" in lines
+    cumulative = Table(result(contestant("ours", "cumulative", "train", 4.0)))
+    assert (
+        cumulative.a_minibatch(*cumulative.rows.values()) == 0.5
+    )  # two epochs over B_1's two minibatches are four more
+
+
+def test_a_page_is_filled_between_its_marks_again_and_again() -> None:
+    page = (
+        "before\n<!-- measured: tiny -->\nold\n<!-- end -->\nbetween\n<!-- measured: other -->\n<!-- end -->\nafter\n"
+    )
+    once = fill(page, {"tiny": MEASURED})
+    assert markdown(MEASURED) in once
+    assert "old" not in once
+    assert "Not measured yet." in once
+    assert once.endswith("after\n")
+    assert fill(once, {"tiny": MEASURED}) == once
+
+
+def test_the_page_shows_what_is_stored() -> None:
+    """Numbers are never typed: filling the page changes nothing."""
+    page = (ROOT / "docs" / "performance.md").read_text()
+    stored = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs" / "performance").glob("*.json")}
+    assert fill(page, stored) == page
+
+
+def test_every_preset_takes_part() -> None:
+    everybody = entries(set(), set())
+    assert {entry.name for entry in everybody if entry.program == "ours"} == set(PRESETS)
+    assert {entry.name for entry in everybody if entry.program == "avalanche"} == set(COUNTERPART.values())
+    some = entries({"avalanche"}, {"ar1"})
+    assert {(entry.program, entry.name) for entry in some if entry.program != "plain"} == {("ours", "ar1")}
+
+
+def test_contestants_answer_from_processes_of_their_own() -> None:
+    chosen = [Entry("plain", "plain fused", "train"), Entry("ours", "ar1", "train")]
+    measured = json.loads(json.dumps(measure(chosen, {}, "tiny", rounds=1, threads=1)))
+    assert measured["steps"] == SIZES["tiny"].steps
+    for one in measured["contestants"]:
+        assert one["answers"][0]["seconds"] > 0
+        assert one["peak"] > one["start"] > 0
+    assert set(measured["versions"]) == {"plain", "ours"}
+    assert "| ar1 / plain loop | ≤ 1.05 |" in markdown(measured)
