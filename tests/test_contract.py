@@ -1,11 +1,9 @@
 """What every preset promises, whatever its slots."""
 
-import gc
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from everlearn import Step, Strategy, load_state, save_state
 from everlearn.models import Network
@@ -14,8 +12,10 @@ from tests.toys import (
     NAMES,
     ORDER,
     assert_same_state,
+    live_tensors,
     plain_network,
     quick,
+    storages,
     three_outputs,
     toy_batch,
     toy_stream,
@@ -183,16 +183,6 @@ def test_every_preset_learns(name: str) -> None:
         else:
             assert sum(losses[-3:]) < sum(losses[:3])
         losses.clear()
-
-
-def storages(tensors: list[Tensor]) -> dict[int, int]:
-    return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors if t.numel()}
-
-
-def live_tensors() -> list[Tensor]:
-    gc.collect()
-    tensors = [o for o in gc.get_objects() if issubclass(type(o), Tensor)]  # isinstance would ask odd objects
-    return [t for t in tensors if t.layout == torch.strided]  # other tests' sparse ones have no storage to ask
 
 
 @every_preset

@@ -541,7 +541,7 @@ def test_what_is_seen_is_saved(three: Three, browser: "toys.Browser", tmp_path: 
 def test_a_growing_run_appears_and_a_deleted_one_goes(browser: "toys.Browser", tmp_path: Path) -> None:
     with serving(tmp_path) as address, showing(browser, address) as page:
         assert page.locator("#empty").inner_text().startswith("No run yet.")
-        made = write(tmp_path / "run", upto=0)
+        made, seen = write(tmp_path / "run", upto=0), threading.Event()
 
         def learn() -> None:
             for i in (1, 2, 3):
@@ -550,6 +550,7 @@ def test_a_growing_run_appears_and_a_deleted_one_goes(browser: "toys.Browser", t
                     add(tmp_path / "run" / "events.jsonl", text[:30])
                     time.sleep(0.15)
                     add(tmp_path / "run" / "events.jsonl", text[30:])
+                assert i != 2 or seen.wait(60)  # the page has seen it at work
                 text = line(record("ar1", 1, i))
                 made.append(json.loads(text))
                 add(tmp_path / "run" / "records.jsonl", text[:500])
@@ -559,6 +560,7 @@ def test_a_growing_run_appears_and_a_deleted_one_goes(browser: "toys.Browser", t
         thread = threading.Thread(target=learn)
         thread.start()
         until(page, "() => document.querySelector('#progress [data-metric=at]')?.textContent.startsWith('B₂ of 3')")
+        seen.set()
         until(page, "() => Number(document.querySelector('#progress [data-metric=rate]').dataset.value) >= 610")
         until(page, "() => document.querySelector('#loss svg')?.ariaLabel.includes('Loss within batch')")
         until(page, "() => document.querySelector('#progress tr[data-status=finished]') !== null")

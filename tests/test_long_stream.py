@@ -16,7 +16,7 @@ from benchmarks.long_stream import BATCHES, CLASSES, STRATEGIES, batch, learner
 from everlearn import Strategy
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.runs import Config, folder, run
-from tests.toys import leaves, toy_benchmark
+from tests.toys import leaves, live_tensors, storages, toy_benchmark
 
 EARLY, LATE = 20, 200
 PATTERNS = 16  # of each class
@@ -39,9 +39,7 @@ class Count(TorchDispatchMode):
 
 def live_bytes() -> int:
     """The memory of all tensors that this process holds."""
-    gc.collect()
-    tensors = [value for value in gc.get_objects() if issubclass(type(value), Tensor)]
-    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+    return sum(storages(live_tensors()).values())
 
 
 def learn(chosen: Strategy, i: int) -> None:

@@ -1,5 +1,6 @@
 """Small networks and streams that the tests share."""
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -115,3 +116,13 @@ def assert_same_state(a: Any, b: Any) -> None:
             assert torch.equal(value, right[name]), name
         else:
             assert value == right[name], name
+
+
+def storages(tensors: list[Tensor]) -> dict[int, int]:
+    return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors if t.numel()}
+
+
+def live_tensors() -> list[Tensor]:
+    gc.collect()
+    tensors = [o for o in gc.get_objects() if issubclass(type(o), Tensor)]  # isinstance would ask odd objects
+    return [t for t in tensors if t.layout == torch.strided]  # other tests' sparse ones have no storage to ask
