@@ -293,7 +293,7 @@ def test_files_travel_in_the_order_in_which_they_were_written(tmp_path: Path) ->
         deliver(near, Parcel(changes=[Change("events.jsonl", 99, b"")], removed=[]))
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "lock", "", "a\\..\\x"])
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "lock", "./lock", "", "a\\..\\x"])
 def test_files_stay_in_their_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected a name in the run's folder"):
         deliver(tmp_path / "run", Parcel(changes=[Change(name, None, b"x")], removed=[]))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import torch
 
 from everlearn import data, models
 from everlearn.catalogue import WHOLE
@@ -248,6 +249,7 @@ def prepare(
 
     weights: a file of weights of ours that the network starts from. ranks: the processes that learn it together.
     """
+    check_device(device)
     chosen = benchmark_of(benchmark)
     source = chosen.source()
     stream = chosen.stream(benchmark, source, run)
@@ -260,6 +262,26 @@ def prepare(
         strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks
     )
     return stream, stream.test, learner
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is not there.
+
+    >>> check_device("abacus")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    everlearn.errors.ConfigError: This device cannot be used: expected cpu, ..., got 'abacus' ...
+    """
+    try:
+        float(torch.zeros(1, device=name))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            sentence(
+                "This device cannot be used",
+                expected="cpu, or one that PyTorch finds here",
+                got=f"{name!r} ({str(error).splitlines()[0]})",
+                do="Choose another --device.",
+            )
+        ) from error
 
 
 def hold_out(stream: Stream, share: float, seed: int) -> Stream:

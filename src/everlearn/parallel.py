@@ -193,6 +193,15 @@ def ranks() -> Ranks:
     return Several() if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1 else ALONE
 
 
+def own_device(name: str) -> str:
+    """This process's device: of the CUDA devices of a machine torchrun's processes take one each, in their order.
+
+    >>> own_device("cpu")
+    'cpu'
+    """
+    return f"cuda:{os.environ['LOCAL_RANK']}" if name == "cuda" and "TORCHELASTIC_RUN_ID" in os.environ else name
+
+
 def join(device: str | torch.device = "cpu") -> Ranks:
     """Join the processes that torchrun has started, until this one ends; this one alone without torchrun.
 

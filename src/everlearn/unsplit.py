@@ -16,8 +16,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from everlearn.parallel import Ranks, Several
 
-CHANNELS = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-
 
 @contextmanager
 def unsplit(network: nn.Module, ranks: Ranks) -> Iterator[None]:

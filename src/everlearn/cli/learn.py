@@ -3,6 +3,7 @@
 import argparse
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def command_run(arguments: argparse.Namespace) -> None:
     from everlearn.runs.progress import Bar
     from everlearn.runs.runner import run
 
-    ranks = parallel.join()
+    config = replace(config, device=parallel.own_device(config.device))
+    ranks = parallel.join(config.device)
     with Bar(f"{config.strategy} {config.benchmark} run {config.run}") as bar:
         options: dict[str, Any] = {"checkpoint_every": arguments.checkpoint_every, "log": arguments.log}
         if ranks.first:
@@ -130,6 +132,7 @@ def command_pretrain(arguments: argparse.Namespace) -> None:
             half=arguments.half,
             checkpoint_every=arguments.checkpoint_every,
             on_progress=bar,
+            log=arguments.log,
         )
     say(json.dumps(about) if arguments.json else f"{100 * about['accuracy']:.1f} % on the test patterns.")
     tell(f"The weights: {arguments.out}")

@@ -42,7 +42,13 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
 def place_options(command: argparse.ArgumentParser) -> None:
     """The options that say where to compute."""
     command.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, …")
-    command.add_argument("--threads", type=int, default=1, metavar="T")
+    command.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="T",
+        help="of the CPU (default 1); another number: the same to rounding",
+    )
 
 
 def engine_options(command: argparse.ArgumentParser) -> None:

@@ -123,7 +123,9 @@ def _stream(run: Run) -> tuple[object, ...]:
 
 def _frame(run: Run) -> tuple[object, ...]:
     config = run.config
-    return () if config is None else (config.network, config.held_out, config.knobs.get("head") == "per_task")
+    if config is None:
+        return ()
+    return config.network, config.weights, config.held_out, config.knobs.get("head") == "per_task"
 
 
 def _differences(run: Run, naive: Run) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """All loggers of one run. One that fails is left out: what is learnt never depends on it."""
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +118,7 @@ def _warn(what: str, expected: str, error: Exception) -> None:
     words = sentence(
         what,
         expected=expected,
-        got=" ".join(f"{type(error).__name__}: {error}".split())[:500],
+        got=re.sub(r"//[^/@\s]+@", "//", " ".join(f"{type(error).__name__}: {error}".split()))[:500],  # no passwords
         do="Learning goes on, and records.jsonl holds everything; the same command again fills in what is missing.",
     )
     warnings.warn(words, LogWarning, stacklevel=2)

@@ -41,10 +41,15 @@ def shares(x: Any) -> tuple[float, ...]:
 
 
 def count(x: Any) -> int:
-    """a whole number, 0 or more"""
-    if isinstance(x, bool) or not isinstance(x, int) or x < 0:
+    """a whole number, 0 or more, below 2**53"""
+    if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 2**53:
         raise TypeError
     return x
+
+
+def texts(x: Any) -> tuple[str, ...]:
+    """a list of texts"""
+    return tuple(text(one) for one in _list(x))
 
 
 def counts(x: Any) -> tuple[int, ...]:
@@ -147,13 +152,12 @@ def read_lines(path: Path, where: str, *, strict: bool = True) -> list[tuple[Jso
 
     strict: whether another line that cannot be read is an error, or is left out too.
     """
-    lines = [(k, line) for k, line in enumerate(path.read_bytes().split(b"\n"), start=1) if line.strip()]
     found: list[tuple[Json, str]] = []
-    for k, line in lines:
+    for k, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         data = _parsed(line)
         if isinstance(data, dict):
             found.append((data, f"{where}, line {k}"))
-        elif strict and k != lines[-1][0]:
+        elif strict and line.strip():
             raise _damaged(f"{where}, line {k},")
     return found
 

@@ -203,7 +203,8 @@ def _key(run: Run) -> Key:
 
 def _choices(config: Config) -> dict[str, object]:
     """What settles a result, but for the run's number and the seed."""
-    return {"network": config.network, "setting": config.setting, "held_out": config.held_out, **config.knobs}
+    start = {"network": config.network, "weights": config.weights}
+    return {**start, "setting": config.setting, "held_out": config.held_out, **config.knobs}
 
 
 def _may_be(key: Key, other: Key) -> bool:

@@ -81,6 +81,7 @@ class Config:
     run: int
     network: str | None = None
     setting: str | None = None
+    weights: str | None = None
     seed: int | None = None
     held_out: float = 0.0
     about: str = ""
@@ -184,6 +185,7 @@ def config_of(data: f.Json, where: str) -> Config:
         run=read.need("run", f.count),
         network=read.may("network", f.text, None),
         setting=read.may("setting", f.text, None),
+        weights=read.may("weights", f.text, None),
         seed=read.may("seed", f.count, None),
         held_out=read.may("held_out", f.share, 0.0),
         about=read.may("about", f.text, ""),
@@ -192,7 +194,7 @@ def config_of(data: f.Json, where: str) -> Config:
         versions=read.may("versions", f.mapping, {}),
         machine=read.may("machine", f.mapping, {}),
         synthetic=data.get("synthetic") is True,
-        class_names=tuple(str(name) for name in data.get("class_names") or ()),
+        class_names=read.may("class_names", f.texts, ()),
     )
 
 
@@ -268,6 +270,16 @@ def _check(record: Record, where: str) -> None:
                 expected="i ≤ of, as many lists in batches as of, as many rows in confusion as classes in order",
                 got=f"i {record.i}, of {record.of}, {len(record.batches)} batches, {len(record.confusion)} rows and "
                 f"{n} classes",
+                do="Repeat the run, or move its folder elsewhere to report on the others.",
+            )
+        )
+    named = {c for batch in (record.classes, *record.batches) for c in batch}
+    if len(set(record.order)) < n or not named <= set(record.order):
+        raise DataError(
+            sentence(
+                f"{where} contradicts itself",
+                expected="every class of classes and batches once in order",
+                got=f"order {list(record.order)[:20]}, classes {sorted(named)[:20]}",
                 do="Repeat the run, or move its folder elsewhere to report on the others.",
             )
         )

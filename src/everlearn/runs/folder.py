@@ -91,7 +91,20 @@ class RunFolder:
     def config(self) -> dict[str, Any] | None:
         """The stored config, None for a new run."""
         path = self.path / "config.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            stored: dict[str, Any] = dict(json.loads(path.read_bytes()))
+        except (ValueError, TypeError) as error:
+            raise RunError(
+                sentence(
+                    "This run's config is damaged",
+                    expected=f"{path} as it was written",
+                    got=str(error),
+                    do=f"Bring it back from a backup, or remove {self.path} to learn anew.",
+                )
+            ) from error
+        return stored
 
     # --- records and events -------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from everlearn.errors import ConfigError, RunWarning, sentence
+from everlearn.errors import RunWarning, sentence
 
 
 def machine() -> dict[str, Any]:
@@ -24,11 +24,12 @@ def place(config: dict[str, Any]) -> dict[str, Any]:
     """Where a run was computed by its config.json, as far as that tells.
 
     >>> place({"threads": 2, "versions": {"torch": "2.6.0"}})
-    {'device': 'cpu', 'threads': 2, 'torch': '2.6.0'}
+    {'device': 'cpu', 'threads': 2, 'processes': 1, 'torch': '2.6.0'}
     """
     known = {
         "device": config.get("device", "cpu"),
         "threads": config.get("threads"),
+        "processes": config.get("processes", 1),
         "torch": config.get("versions", {}).get("torch"),
         "cpu": config.get("machine", {}).get("cpu"),
         "instructions": config.get("machine", {}).get("instructions"),
@@ -52,23 +53,3 @@ def moved(folder: Path, stored: dict[str, Any], config: dict[str, Any]) -> dict[
             stacklevel=4,
         )
     return differ
-
-
-def check_device(name: str) -> None:
-    """Refuse a device that is not there.
-
-    >>> check_device("abacus")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    everlearn.errors.ConfigError: This device cannot be used: expected cpu, ..., got 'abacus' ...
-    """
-    try:
-        float(torch.zeros(1, device=name))
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(
-            sentence(
-                "This device cannot be used",
-                expected="cpu, or one that PyTorch finds here",
-                got=f"{name!r} ({str(error).splitlines()[0]})",
-                do="Choose another --device.",
-            )
-        ) from error

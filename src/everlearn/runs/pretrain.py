@@ -1,26 +1,28 @@
 """Pre-training: a run on everything at once, whose network is saved."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from everlearn.benchmarks import benchmark_of, prepare
+from everlearn.benchmarks import benchmark_of
 from everlearn.errors import ConfigError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.runner import OnProgress, choices, learner_of, run
+from everlearn.runs.runner import OnProgress, learner_of, run
 from everlearn.weights import save_weights
 
 
 def pretrain(
-    config: Config, out: Path, *, half: bool, checkpoint_every: float, on_progress: OnProgress
+    config: Config, out: Path, *, half: bool, checkpoint_every: float, on_progress: OnProgress, log: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Train, and write the weights with how they were made; gives the latter.
 
     The run is in OUT.run beside the file OUT.safetensors: the same command again goes on with it.
     """
     folder = out.with_suffix(".run")
-    stream, _, _ = prepare(config.benchmark, **choices(config))
+    chosen = benchmark_of(config.benchmark)
+    stream = chosen.stream(config.benchmark, chosen.source(), config.run)
     if len(stream) != 1:
         raise ConfigError(
             sentence(
@@ -30,10 +32,10 @@ def pretrain(
                 do="E.g. --benchmark cifar-10, or --benchmark whole:PATH for data of your own.",
             )
         )
-    records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress)
+    records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress, log=log)
     learner = learner_of(config, RunFolder(folder))
     about = {
-        "network": config.network or benchmark_of(config.benchmark).network,
+        "network": config.network or chosen.network,
         "made": " ".join(["everlearn", *sys.argv[1:]]),
         "benchmark": config.benchmark,
         "classes": learner.network.rows,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import everlearn
 from everlearn import catalogue
-from everlearn.benchmarks import prepare
+from everlearn.benchmarks import check_device, prepare
 from everlearn.errors import RunError, sentence
 from everlearn.learner import Step
 from everlearn.loggers import About, Ending, Log
@@ -27,7 +27,7 @@ from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config, flat
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.place import check_device, machine, moved
+from everlearn.runs.place import machine, moved
 from everlearn.runs.together import folder_of, same_state
 from everlearn.state import State, mapped
 from everlearn.strategy import Strategy

@@ -114,7 +114,7 @@ class Search:
         return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.COMPLETE,))
 
     def _space(self) -> Space:
-        stream, _, learner = prepare(self.config.benchmark, **choices(self.config))
+        stream, _, learner = prepare(self.config.benchmark, **choices(replace(self.config, device="cpu")))
         sizes = [len(chosen) for chosen in stream.indices]
         return Space(learner.slots, self.etas, sizes, fixed=self.config.knobs)
 

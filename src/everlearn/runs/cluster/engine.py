@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
-from everlearn.errors import ConfigError, RunError, sentence
+from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
 from everlearn.runs.cluster.job import Job, Records
 from everlearn.runs.cluster.scheduler import Scheduler
 from everlearn.runs.config import Config
@@ -107,7 +107,12 @@ class RayEngine:
         return self._submit(Job(config, path, checkpoint_every, on_progress=on_progress)).result()
 
     def _submit(self, job: Job) -> "Future[Records]":
-        if not job.log and is_finished(job.config, job.path):
+        try:
+            done = not job.log and is_finished(job.config, job.path)
+        except EverlearnError as error:  # this run alone cannot be learnt
+            job.fail(error)
+            return job.future
+        if done:
             job.succeed()
             return job.future
         return self.scheduler.submit(job)

@@ -119,7 +119,7 @@ def _place(folder: Path, name: str) -> Path:
     'run/predictions/true.npy'
     """
     parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or "\\" in name or name == LOCK:
+    if not parts or name.startswith("/") or ".." in parts or "\\" in name or parts == (LOCK,):
         raise RunError(
             sentence("A file from elsewhere", expected="a name in the run's folder", got=repr(name), do="Drop it.")
         )
