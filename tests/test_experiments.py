@@ -15,6 +15,7 @@ from everlearn.errors import ConfigError
 from everlearn.experiments import EXPERIMENTS
 from everlearn.experiments.reproduce import Order, configs, described
 from everlearn.presets import preset
+from everlearn.regularisers import LWF
 from everlearn.runs import RunFolder
 from everlearn.weights import read_about
 
@@ -59,6 +60,21 @@ def test_the_paper_s_budget_has_the_paper_s_epochs() -> None:
         "ar1": (60, 60),
         "cumulative": (180, 180),
     }
+
+
+def test_the_cpu_s_budget_has_four_epochs_and_settings_of_its_own() -> None:
+    assert set(epochs("icifar100", "cpu").values()) == {(4, 4)}
+    assert set(epochs("mt-vs-sit", "cpu").values()) == {(4, 4)}
+    found = {config.setting for _, config in configs(EXPERIMENTS["icifar100"], Order(budget="cpu"))}
+    assert found == {"cifarnet/icifar-100/cpu"}
+    assert {config.setting for _, config in configs(EXPERIMENTS["icifar100"], Order(budget="paper"))} == {None}
+    assert {config.setting for _, config in configs(EXPERIMENTS["ablation"], Order(benchmark="digits"))} == {None}
+    split = preset("lwf", "cifarnet/cifar-split-6/cpu")
+    assert split.training.first.eta == 0.01
+    assert isinstance(split.regulariser, LWF)
+    stream = [50_000, *[5_000] * 5]
+    shares = [1 - n / sum(stream[: i + 1]) for i, n in enumerate(stream)][1:]
+    assert split.regulariser.map[0] == pytest.approx((min(shares), max(shares)))
 
 
 def test_what_the_variants_are() -> None:

@@ -12,7 +12,11 @@ from importlib.resources import files
 
 from everlearn.paper import PAPER, Knobs, phases, with_stars
 
-SETTINGS = {"small/digits": "small-digits.json", "small/mini50": "small-mini50.json"}
+SETTINGS = {
+    "small/digits": "small-digits.json",
+    "small/mini50": "small-mini50.json",
+    "cifarnet/icifar-100/cpu": "cifarnet-icifar-100-cpu.json",
+}
 LIKE = {"fw": "cwr", "cw": "cwr", "ar1-ewc": "ar1", "ar1-lwf": "ar1"}
 
 
@@ -32,5 +36,18 @@ def _rates(knobs: Knobs) -> Knobs:
     return {knob: value for knob, value in knobs.items() if knob.startswith("training.")}
 
 
+def _cifar_split(icifar: dict[str, Knobs]) -> dict[str, Knobs]:
+    """iCIFAR-100's for CIFAR-10/100 Split, with what its B_1 of 50,000 patterns and its random initial weights ask for.
+
+    η of B_1 is that of our pre-training on CIFAR-10. LWF's map begins with the shares of this stream: 1 − n_i/Σn_j is
+    10/11 for B_2 and 14/15 for B_6.
+    """
+    split = {name: {**knobs, "training.first.eta": 0.01} for name, knobs in icifar.items()}
+    for name in ("lwf", "ar1-lwf"):
+        split[name]["lwf.map"] = [[10 / 11, 14 / 15], split[name]["lwf.map"][1]]
+    return split
+
+
 TUNED: dict[str, dict[str, Knobs]] = {setting: _read(name) for setting, name in SETTINGS.items()}
+TUNED["cifarnet/cifar-split-6/cpu"] = _cifar_split(TUNED["cifarnet/icifar-100/cpu"])
 """Knobs by setting and strategy."""

@@ -6,8 +6,12 @@ from typing import Any, Literal
 
 Budget = Literal["cpu", "paper"]
 
-CPU_EPOCHS = {"icifar-100": 4, "icifar-100+joined": 4, "cifar-split-6": 4}
-"""Epochs of a batch where the paper's would take days without an accelerator; its other values are kept."""
+CPU = {
+    "icifar-100": "cifarnet/icifar-100/cpu",
+    "icifar-100+joined": "cifarnet/icifar-100/cpu",
+    "cifar-split-6": "cifarnet/cifar-split-6/cpu",
+}
+"""Settings of four epochs a batch, by benchmark, where the paper's would take days without an accelerator."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,8 @@ class Experiment:
     networks: tuple[str | None, ...] = (None,)
     trajectories: bool = False
 
-    def setting(self, network: str | None) -> str | None:
-        """Whose hyperparameters: the benchmark's own, which are the paper's where it has some."""
-        return "googlenet/core50" if network == "googlenet-128" else None
-
-    def budget(self, budget: Budget, benchmark: str) -> dict[str, Any]:
-        """What a budget changes."""
-        if budget == "paper" or benchmark not in CPU_EPOCHS:
-            return {}
-        epochs = CPU_EPOCHS[benchmark]
-        return {"training.first.epochs": epochs, "training.later.epochs": epochs}
+    def setting(self, budget: Budget, benchmark: str, network: str | None) -> str | None:
+        """Whose hyperparameters: ours at CPU budget where we have some, else the benchmark's own, None."""
+        if network == "googlenet-128":
+            return "googlenet/core50"
+        return CPU.get(benchmark) if budget == "cpu" else None
