@@ -101,6 +101,6 @@ def test_contestants_answer_from_processes_of_their_own() -> None:
     assert measured["steps"] == SIZES["tiny"].steps
     for one in measured["contestants"]:
         assert one["answers"][0]["seconds"] > 0
-        assert one["peak"] > one["start"] > 0
+        assert one["peak"] >= one["start"] > 0
     assert set(measured["versions"]) == {"plain", "ours"}
     assert "| ar1 / plain loop | ≤ 1.05 |" in markdown(measured)
