@@ -3,7 +3,7 @@
 # make test    every check: lint, types, imports, tests, doctests, coverage
 # make soak    checks that take long: the demo as a newcomer sees it, sixty kills, the cost of a long stream
 # make bench   time and memory beside a plain loop and beside Avalanche, on an idle machine: docs/performance.md.
-#              SIZES=tiny ROUNDS=5 BENCH='--without avalanche' OUT=/tmp/bench for a trial
+#              SIZES=tiny ROUNDS=5 BENCH='--without avalanche' OUT=.cache/bench for a trial
 
 PYTHON ?= python3
 BIN := .venv/bin

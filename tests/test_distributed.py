@@ -83,11 +83,8 @@ def learnt(case: str, together: bool) -> tuple[Strategy, list[Step], int]:
     return learner, steps, passed[0]
 
 
-def test_patterns() -> Tensor:
+def held_back() -> Tensor:
     return toy_batch(range(CLASSES), n=40, seed=5).x
-
-
-test_patterns.__test__ = False  # type: ignore[attr-defined]
 
 
 # --- two real processes --------------------------------------------------------------------------------
@@ -116,7 +113,7 @@ def learn_everything(rank: int, folder: Path) -> None:
 def learn_every_case(rank: int, folder: Path) -> None:
     for number, case in enumerate(CASES):
         learner, steps, passed = learnt(case, together=True)
-        extra = {"scores": learner.scores(test_patterns()), "losses": [step.loss for step in steps], "passed": passed}
+        extra = {"scores": learner.scores(held_back()), "losses": [step.loss for step in steps], "passed": passed}
         save_state(folder / f"{number}-{rank}", {**learner.state_dict(), **extra})
 
 
@@ -145,7 +142,7 @@ def test_two_processes_learn_what_one_learns(case: str, cases: Callable[[str, in
     assert_same_state(two, other)  # every process holds the same, byte for byte
     assert_close(one.weights(), two["network"])
     assert two["losses"] == pytest.approx([step.loss for step in steps], abs=1e-4)
-    scores = one.scores(test_patterns())
+    scores = one.scores(held_back())
     best = scores.topk(2).values
     clear = best[:, 0] - best[:, 1] > SCORES
     assert clear.sum() > 200  # of 280
