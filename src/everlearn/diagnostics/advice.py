@@ -22,8 +22,7 @@ _LESS = "train with fewer epochs or a lower rate"
 _MORE = "train with more epochs or a higher rate (training.later)"
 _FORGETTING = {
     "none": f"Nothing holds the old classes: take a strategy that does, or {_LESS} (training.later).",
-    "freeze": "The trunk is frozen, so the rows do it: lower training.later's epochs or rate, or keep the rows apart "
-    "(cwr+).",
+    "freeze": "The trunk is frozen, so new rows outgrow old ones: lower training.later's epochs or rate.",
     "lwf": f"Regularise more (raise λ_i there: lwf.lam, or lwf.map's end points), or {_LESS}.",
     "ewc": f"Regularise more (raise λ, ewc.lam), or {_LESS}.",
     "si": f"Regularise more (raise λ, si.lam), or {_LESS}.",
