@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def contestant(program: str, name: str, job: str, *seconds: float, **parts: float) -> dict[str, Any]:
-    answers = [{"seconds": s, "cpu": s / 2, "parts": parts} for s in seconds]
+    clocked = {part: {"seconds": s, "cpu": s / 2} for part, s in parts.items()}
+    answers = [{"seconds": s, "cpu": s / 2, "parts": clocked} for s in seconds]
     return {"program": program, "name": name, "job": job, "answers": answers, "peak": 300_000_000, "start": 200_000_000}
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
+from everlearn.allocation import kept_memory
 from everlearn.models.network import Network
 from everlearn.theta import Scope, Theta
 
@@ -32,9 +33,9 @@ def evaluation_mode(network: Network) -> Iterator[None]:
 def logits(network: Network, x: Tensor, minibatch: int) -> list[Tensor]:
     """Every output layer's logits for all patterns, each [n, rows]."""
     device = next(network.parameters()).device
-    with evaluation_mode(network), torch.no_grad():
+    with evaluation_mode(network), torch.no_grad(), kept_memory():
         parts = [network(part.to(device)) for part in x.split(minibatch)]
-    return [torch.cat(output) for output in zip(*parts, strict=True)]
+        return [torch.cat(output) for output in zip(*parts, strict=True)]
 
 
 def features(network: Network, x: Tensor, minibatch: int) -> tuple[Tensor, ...]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from everlearn import passes
+from everlearn.allocation import kept_memory
 from everlearn.batch import Array, Batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
@@ -73,7 +74,7 @@ class Strategy(Learner):
         self._check(batch)
         self._before = self.state_dict()
         try:
-            with forked(self.device):
+            with forked(self.device), kept_memory():
                 self._learn(batch, on_step)
         except BaseException:
             self.theta.close()
