@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from everlearn.catalogue import STRATEGIES
 
-PLAIN = ("plain", "plain channels_last", "plain channels_last foreach", "plain channels_last fused", "plain fused")
+KEPT = "plain channels_last fused, memory kept"
+PLAIN = (
+    "plain",
+    "plain channels_last",
+    "plain channels_last foreach",
+    "plain channels_last fused",
+    "plain fused",
+    KEPT,
+)
 FROZEN = ("fw", "cw", "cwr", "cwr+", "cwr*")
 COUNTERPART = {
     "naive": "Naive",

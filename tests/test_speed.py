@@ -1,5 +1,10 @@
 """Short cuts give what the long way gives: a frozen trunk that runs once, channels last."""
 
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -15,6 +20,7 @@ from everlearn.models import Network, cifarnet
 from everlearn.presets import build
 from tests.toys import assert_same_state, plain_network, quick, three_outputs, toy_stream
 
+ROOT = Path(__file__).parents[1]
 FROZEN = ["fw", "cw", "cwr", "cwr+"]
 
 
@@ -143,3 +149,30 @@ def test_a_step_costs_little_beyond_a_plain_loops() -> None:
     floor, m = plain_step(size), sum(p.numel() for p in size.make_network().parameters())
     for name, limit in (("naive", 5), ("ewc", 12), ("si", 16), ("ar1", 16)):  # the gradient's zeros and its sum: 4·m
         assert our_step(name, size).minus(floor).values / m <= limit, name
+
+
+FAULTS = """
+import resource
+from tests.test_speed import QUICK_BATCH, build, cifarnet
+learner = build("naive", cifarnet(3), knobs={"training.first.epochs": 8, "training.minibatch": 32})
+counts = []
+learner.learn(QUICK_BATCH, on_step=lambda _: counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt))
+print((counts[-1] - counts[3]) // (len(counts) - 4), float(learner.theta.value.double().sum()))
+"""
+QUICK_BATCH = Batch(torch.arange(32 * 3 * 32 * 32).view(32, 3, 32, 32).to(torch.uint8), torch.arange(32) % 3)
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc's allocator is told to keep memory")
+def test_memory_is_kept_while_a_batch_is_learnt_and_nothing_else_changes() -> None:
+    """New pages a step are counted: without the short cut they are thousands."""
+    results = {}
+    for allocator in ("ours", "system"):
+        environment = {**os.environ, "EVERLEARN_ALLOCATOR": allocator, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=False, env=environment, cwd=ROOT
+        )
+        assert done.returncode == 0, done.stderr
+        faults, total = done.stdout.split()
+        results[allocator] = int(faults), total
+    assert results["ours"][1] == results["system"][1]
+    assert 4 * results["ours"][0] < results["system"][0]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from everlearn.equations import F_hat_ewc, clip
+from everlearn.equations import F_hat_ewc, blocks, clip
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check
 from everlearn.passes import Gradients
@@ -94,9 +94,10 @@ class EWC(Quadratic):
             if self.fisher == "second_moment":
                 squares.addcmul_(g, g)
             else:  # Welford's running variance: no cancellation
-                away = g - mean
-                mean.add_(away, alpha=1 / count)
-                squares.addcmul_(away, g - mean)
+                for g_k, mean_k, squares_k in blocks(g, mean, squares):
+                    away = g_k - mean_k
+                    mean_k.add_(away, alpha=1 / count)
+                    squares_k.addcmul_(away, g_k - mean_k)
         return squares / count
 
     def information(self) -> Tensor | None:
