@@ -1,5 +1,6 @@
 """The command line, as a user or a script calls it."""
 
+import fcntl
 import json
 import os
 import shlex
@@ -19,6 +20,7 @@ from everlearn.runs import Config
 from everlearn.runs.engine import Worker
 from everlearn.runs.folder import read_lines
 from tests.report_toys import write_run
+from tests.toys import until
 
 FAST = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
 
@@ -155,6 +157,34 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "The same command again goes on" in err
     assert (tmp_path / "checkpoint.safetensors").exists()
     assert read_lines(tmp_path / "records.jsonl") == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["asked to stop", "killed"])
+@pytest.mark.parametrize("command", ["compare", "tune"])
+def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_path: Path) -> None:
+    """When the process that asked for runs is gone, those that learn them save, stop, and let go of their locks."""
+    slow = ["--set", "training.first.epochs=2000", "--checkpoint-every=1e9", "--benchmark=digits"]
+    call = [sys.executable, "-m", "everlearn", command, "--strategies=ar1,naive", "--jobs=2", f"--out={tmp_path}"]
+    process = subprocess.Popen([*call, *slow], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    below = {"compare": "{}/run-1", "tune": "search/{}/trial-0/seed-1"}[command]
+    folders = [tmp_path / below.format(strategy) for strategy in ("ar1", "naive")]
+    until(lambda: all(read_lines(folder / "events.jsonl") for folder in folders))
+    process.send_signal(how)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == (130 if how == signal.SIGTERM else -signal.SIGKILL), told
+    for folder in folders:
+        until(lambda folder=folder: (folder / "checkpoint.safetensors").exists())
+        until(lambda folder=folder: free(folder / "lock"))
+        assert read_lines(folder / "records.jsonl") == []
+
+
+def free(lock: Path) -> bool:
+    with open(lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_data_get(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from everlearn.runs.engine import LocalEngine, engine_of, run_folder
 from everlearn.runs.folder import append_line, read_lines
 from everlearn.tuning import Search, search_all
 from everlearn.weights import save_weights
-from tests.toys import assert_same_state
+from tests.toys import assert_same_state, until
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'everlearn[ray]'")
 QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}
@@ -55,14 +55,6 @@ def table(path: Path) -> Any:
         return [plain(value) for value in node] if isinstance(node, list) else node
 
     return plain(report.summary(path))
-
-
-def until(what: Any, seconds: float = 300.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 # --- on the cluster -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from everlearn.cli import main
 from everlearn.errors import ConfigError, RunError
 from everlearn.presets import preset, with_knobs
 from everlearn.runs import Config
+from everlearn.runs.folder import one_process
 from everlearn.tuning import Search
 from everlearn.tuning.space import Range, Space
 
@@ -168,6 +169,16 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
     whole = Search(config("ar1"), trials=5).run(tmp_path / "whole")
     assert (resumed["knobs"], resumed["score"]) == (whole["knobs"], whole["score"])
     assert sorted(resumed["scores"]) == sorted(whole["scores"])
+
+
+def test_two_processes_on_one_search(tmp_path: Path) -> None:
+    """The second is refused, and leaves the first one's trials alone."""
+    with (
+        one_process(tmp_path, "Taken", expected="one"),
+        pytest.raises(RunError, match=r"made by another process: expected one process a search, got .*Wait for it"),
+    ):
+        Search(config("naive"), trials=1).run(tmp_path)
+    assert not (tmp_path / "journal").exists()
 
 
 def test_the_protocol_in_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

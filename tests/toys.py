@@ -1,6 +1,7 @@
 """Small networks and streams that the tests share."""
 
 import gc
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -126,3 +127,12 @@ def live_tensors() -> list[Tensor]:
     gc.collect()
     tensors = [o for o in gc.get_objects() if issubclass(type(o), Tensor)]  # isinstance would ask odd objects
     return [t for t in tensors if t.layout == torch.strided]  # other tests' sparse ones have no storage to ask
+
+
+def until(what: Any, seconds: float = 300.0) -> Any:
+    """Wait until it is true; what it gave then."""
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found

@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,7 +43,7 @@ def _main(argv: Sequence[str] | None) -> int:
     rank = process_number()
     try:
         check_together(arguments.command, rank)
-        with plain_warnings():
+        with plain_warnings(), kill_is_ctrl_c():
             code: int | None = arguments.do(arguments)
     except EverlearnError as error:
         tell(f"everlearn, process {rank}: {error}" if rank else f"everlearn: {error}")
@@ -69,6 +71,19 @@ def check_together(command: str, rank: int | None) -> None:
                 do="Give this command without torchrun; --jobs learns several runs at a time.",
             )
         )
+
+
+@contextmanager
+def kill_is_ctrl_c() -> Iterator[None]:
+    """SIGTERM, too, saves what was learnt and stops."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -104,6 +104,9 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
     except KeyboardInterrupt:
         for worker in workers:
             worker.interrupt()
+        for worker in workers:
+            worker.answer()
+            worker.close()
         raise
     finally:
         bar.close()
@@ -159,10 +162,8 @@ class Worker:
         return f"its process died with code {code}. {self._errors.read().decode(errors='replace')[-2000:]}".strip()
 
     def interrupt(self) -> None:
-        """Ask it to save and stop, and wait until it has."""
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait()
-        self.close()
+        """Ask it to save and stop; it has when `answer` comes back."""
+        self._process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """Let it end."""

@@ -22,6 +22,19 @@ from everlearn.state import State
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+@contextmanager
+def one_process(folder: Path, problem: str, *, expected: str) -> Iterator[None]:
+    """Let one process into a folder, and refuse others; the system drops the lock when its holder dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            do = "Wait for it, or choose another folder."
+            raise RunError(sentence(problem, expected=expected, got=str(folder), do=do)) from error
+        yield
+
+
 class RunFolder:
     """The files of one run. Whatever is killed at whatever moment, they can be read and the run goes on."""
 
@@ -31,20 +44,8 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process a run; the system drops the lock when its holder dies. What a killed holder left is removed."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(
-                    sentence(
-                        "This run is being learnt by another process",
-                        expected="one process a run",
-                        got=str(self.path),
-                        do="Wait for it, or choose another folder.",
-                    )
-                ) from error
+        """One process a run. What a killed one left is removed."""
+        with one_process(self.path, "This run is being learnt by another process", expected="one process a run"):
             sweep(self.path)
             sweep(self.path / "predictions")
             with self._room():

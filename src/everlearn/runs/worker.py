@@ -1,11 +1,15 @@
 """A process that learns runs one after the other: a job a line on its input, an answer a line on its output."""
 
 import json
+import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from everlearn.errors import EverlearnError, LogWarning, RunWarning
@@ -16,20 +20,35 @@ from everlearn.runs.runner import run
 def main() -> int:
     """`worker [the command that asked for it]`."""
     sys.argv = ["everlearn", *sys.argv[1:]]
+    jobs: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=listen, args=(jobs,), daemon=True).start()
+    try:
+        while True:
+            sys.stdout.write(json.dumps(learn(**json.loads(jobs.get()))) + "\n")
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+
+
+def listen(jobs: "SimpleQueue[str]") -> None:
+    """Hand the input's lines on. When it ends nobody waits for answers: stop, and save what is being learnt, if any.
+
+    So a run is not learnt on, and its lock not held, after the death of the process that asked for it.
+    """
     for line in sys.stdin:
-        job, error = json.loads(line), None
-        options = {"checkpoint_every": job["checkpoint_every"], "log": job["log"]}
-        warned: list[str] = []
-        try:
-            with heard(warned):
-                run(Config(**job["config"]), Path(job["folder"]), **options)
-        except EverlearnError as problem:
-            error = str(problem)
-        except KeyboardInterrupt:
-            return 130
-        sys.stdout.write(json.dumps({"error": error, "warned": warned}) + "\n")
-        sys.stdout.flush()
-    return 0
+        jobs.put(line)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def learn(config: dict[str, Any], folder: str, **options: Any) -> dict[str, Any]:
+    """Learn one run: what went wrong, None for nothing, and what is to be told besides."""
+    warned: list[str] = []
+    try:
+        with heard(warned):
+            run(Config(**config), Path(folder), **options)
+    except EverlearnError as problem:
+        return {"error": str(problem), "warned": warned}
+    return {"error": None, "warned": warned}
 
 
 @contextmanager

@@ -1,13 +1,17 @@
 """A search for one strategy's hyperparameters on run 1, and for several strategies in processes of their own."""
 
+import os
 import shutil
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -15,11 +19,12 @@ import torch
 from tqdm import tqdm
 
 from everlearn.benchmarks import prepare
-from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
+from everlearn.errors import ConfigError, EverlearnError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.knobs import check
 from everlearn.runs import Config, run
 from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.engine import Engine, LocalEngine, folder_name
+from everlearn.runs.folder import one_process
 from everlearn.runs.runner import OnProgress, choices
 from everlearn.tuning.space import Range, Space
 
@@ -31,6 +36,11 @@ if TYPE_CHECKING:
 STARTUP = 6  # trials before the sampler learns from them, and before anything is given up
 WARMUP = 2  # batches before a trial may be given up
 HOPELESS = 25.0  # per cent: a trial below so many of the others at the same batch is given up
+INTERRUPTED = 130
+
+
+Work = tuple["Search", Path, list[str]]
+"""A search, its folder, and the command that asked for it."""
 
 
 class Learn(Protocol):
@@ -81,10 +91,14 @@ class Search:
 
         learn: what learns a trial's runs, by default this process.
         """
-        optuna = import_optuna()
+        import_optuna()
         torch.set_num_threads(self.config.threads)  # the sampler's sums too
         space = self._space()
-        folder.mkdir(parents=True, exist_ok=True)
+        with one_process(folder, "This search is made by another process", expected="one process a search"):
+            return self._run(folder, space, learn or _learn_here)
+
+    def _run(self, folder: Path, space: Space, learn: Learn) -> dict[str, Any]:
+        optuna = import_optuna()
         storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / "journal")))
         study = optuna.create_study(
             study_name=self.config.strategy,
@@ -99,7 +113,7 @@ class Search:
             while (made := len(self._made(study))) < self.trials:
                 progress.update(made - progress.n)
                 study.sampler = optuna.samplers.GPSampler(seed=made, n_startup_trials=STARTUP)  # resumes alike
-                self._trial(study, space, folder, learn or _learn_here)
+                self._trial(study, space, folder, learn)
         made_to_the_end = [trial for trial in self._made(study) if "given_up" not in trial.user_attrs]
         best = max(made_to_the_end, key=lambda trial: trial.value or 0.0)
         return {
@@ -220,19 +234,80 @@ def bar(total: int, title: str) -> Iterator["tqdm[Any]"]:
         yield progress
 
 
-def _one(job: tuple[Search, Path, list[str]]) -> dict[str, Any]:
+def _one(job: Work) -> dict[str, Any]:
     search, folder, argv = job
     sys.argv = argv
     return search.run(folder)
 
 
-def _on_a_cluster(engine: "RayEngine", work: list[tuple[Search, Path, list[str]]]) -> list[dict[str, Any]]:
+def _on_a_cluster(engine: "RayEngine", work: list[Work]) -> list[dict[str, Any]]:
     """Searches in threads here, whose trials are learnt over there."""
     with ThreadPoolExecutor(engine.jobs or len(work)) as pool:
         futures = [pool.submit(search.run, folder, engine.run) for search, folder, _ in work]
         for _ in engine.watch(futures):
             pass
     return [future.result() for future in futures]
+
+
+def _here(work: list[Work], jobs: int) -> list[dict[str, Any]]:
+    """Searches in processes of this machine, which save and stop when this one is interrupted or dies."""
+    context, waiting = get_context("spawn"), list(enumerate(work))
+    found: dict[int, dict[str, Any]] = {}
+    running: dict[Any, tuple[int, Any]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                k, job = waiting.pop(0)
+                answers, there = context.Pipe(duplex=False)
+                process = context.Process(target=_there, args=(*job, there))
+                process.start()
+                there.close()
+                running[answers] = k, process
+            for ready in wait(list(running)):
+                k, process = running.pop(ready)
+                found[k] = _answer(ready, process, work[k][1])
+    except BaseException:
+        for _, process in running.values():
+            process.terminate()
+        raise
+    return [found[k] for k in range(len(work))]
+
+
+def _answer(answers: Any, process: Any, folder: Path) -> dict[str, Any]:
+    """What a search's process has sent: what was found, or an error, which is raised."""
+    answer: dict[str, Any] | EverlearnError | None = None
+    with answers, suppress(EOFError):
+        answer = answers.recv()
+    process.join()
+    if answer is None:
+        answer = RunError(
+            sentence(
+                "A search's process died",
+                expected="an answer",
+                got=f"code {process.exitcode} from {folder}",
+                do="Give the same command again: it goes on where it stopped.",
+            )
+        )
+    if isinstance(answer, EverlearnError):
+        raise answer
+    return answer
+
+
+def _there(search: Search, folder: Path, argv: list[str], answers: Any) -> None:
+    threading.Thread(target=_stop_with_the_parent, daemon=True).start()
+    try:
+        answers.send(_one((search, folder, argv)))
+    except EverlearnError as error:
+        answers.send(error)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _stop_with_the_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def search_all(searches: list[Search], out: Path, *, engine: Engine | None = None) -> dict[str, dict[str, Any]]:
@@ -248,6 +323,5 @@ def search_all(searches: list[Search], out: Path, *, engine: Engine | None = Non
     elif jobs == 1:
         found = [_one(job) for job in work]
     else:
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(_one, work))
+        found = _here(work, jobs or 1)
     return {search.config.strategy: result for search, result in zip(searches, found, strict=True)}
