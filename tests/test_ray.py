@@ -1,10 +1,14 @@
 """The Ray engine on a real cluster of two worker processes: the same bits, also when one of them is killed."""
 
+import errno
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +24,8 @@ from everlearn.benchmarks import prepare
 from everlearn.cli import main
 from everlearn.errors import ConfigError, DataError, RunError
 from everlearn.runs import Config, RunFolder, run
-from everlearn.runs.cluster import RayEngine, engine, job, parcels, scheduler
+from everlearn.runs.cluster import RayEngine, engine, job, learner, parcels, scheduler
+from everlearn.runs.cluster.learner import End, Learner, News
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
 from everlearn.runs.engine import LocalEngine, engine_of, run_folder
 from everlearn.runs.folder import append_line, read_lines
@@ -152,12 +157,12 @@ def test_what_is_done_is_not_learnt_again(cluster: RayEngine, tmp_path: Path) ->
 
 @needs_ray
 def test_weights_travel_and_errors_keep_their_kind(cluster: RayEngine, tmp_path: Path) -> None:
-    _, _, learner = prepare("digits", strategy="naive")
+    _, _, naive = prepare("digits", strategy="naive")
     with torch.no_grad():
-        for parameter in learner.network.parameters():
+        for parameter in naive.network.parameters():
             parameter.mul_(0.5)
     weights = tmp_path / "weights.safetensors"
-    save_weights(weights, learner.network, about={"network": "small"})
+    save_weights(weights, naive.network, about={"network": "small"})
     config = Config("digits", "naive", knobs=QUICK, batches=1, weights=str(weights))
     options: dict[str, Any] = {"checkpoint_every": 30.0, "on_progress": lambda *_: None}
     cluster.run(config, tmp_path / "ray", **options)
@@ -172,6 +177,8 @@ def test_weights_travel_and_errors_keep_their_kind(cluster: RayEngine, tmp_path:
     cluster.scheduler._weights.clear()
     with pytest.raises(DataError):
         cluster.run(config, tmp_path / "c", **options)
+    with pytest.raises(ConfigError, match="A job of the cluster has no GPU"):
+        cluster.run(Config("digits", "naive", device="cuda:0"), tmp_path / "d", **options)
     with pytest.raises(ConfigError, match=r"No machine .* 1 CPUs and 99 GPUs"):
         cluster.run(Config("digits", "naive", gpus=99.0), tmp_path / "d", **options)
     with RunFolder(tmp_path / "e").locked(), pytest.raises(RunError, match=r"Some runs failed.*another process"):
@@ -274,7 +281,7 @@ def test_files_travel_in_the_order_in_which_they_were_written(tmp_path: Path) ->
     deliver(near, parcel)
     assert read_lines(near / "events.jsonl") == [{"i": 1}, {"i": 2}]
     assert (near / "predictions" / "true.npy").read_bytes() == b"predictions/true.npy"
-    assert outbox.parcel() == {"changes": [], "removed": []}
+    assert outbox.parcel() == parcels.nothing()
     (far / "checkpoint.safetensors").unlink()
     append_line(far / "events.jsonl", {"i": 3})
     assert [change.data for change in outbox.grown("events.jsonl")["changes"]] == [b'{"i":3}\n']
@@ -282,13 +289,71 @@ def test_files_travel_in_the_order_in_which_they_were_written(tmp_path: Path) ->
     assert not (near / "checkpoint.safetensors").exists()
     assert list(pack(near)) == ["config.json", "events.jsonl"]  # neither the lock nor old predictions
     with pytest.raises(RunError, match=r"expected events\.jsonl with 99 bytes, got 16"):
-        deliver(near, Parcel(changes=[Change("events.jsonl", 99, b"")], removed=[]))
+        deliver(near, Parcel(moved=[], changes=[Change("events.jsonl", 99, b"")], removed=[]))
+
+
+def test_a_file_with_a_new_name_does_not_travel_again(tmp_path: Path) -> None:
+    """As the checkpoint before the newest; on the near side, too, there is never a moment with neither."""
+    far, near = tmp_path / "far", tmp_path / "near"
+    for folder in (far, near):
+        folder.mkdir()
+        (folder / "checkpoint.safetensors").write_bytes(b"first")
+    outbox = Outbox(far)
+    os.replace(far / "checkpoint.safetensors", far / "checkpoint-before.safetensors")
+    (far / "checkpoint.safetensors").write_bytes(b"second")
+    parcel = outbox.parcel()
+    assert parcel == {
+        "moved": [("checkpoint.safetensors", "checkpoint-before.safetensors")],
+        "changes": [("checkpoint.safetensors", None, b"second")],
+        "removed": [],
+    }
+    deliver(near, parcel)
+    assert pack(near) == pack(far)
+    os.replace(far / "checkpoint.safetensors", far / "checkpoint-before.safetensors")
+    parcel = outbox.parcel()
+    assert parcel["removed"] == []
+    deliver(near, parcel)
+    assert pack(near) == pack(far) == {"checkpoint-before.safetensors": b"second"}
+    with pytest.raises(RunError, match=r"expected checkpoint\.safetensors, got no such file"):
+        deliver(near, parcel)
+
+
+def test_errors_name_the_folder_here(tmp_path: Path) -> None:
+    there = "/elsewhere/everlearn-x1/run"
+    one = job.Job(Config("digits", "naive"), tmp_path, 30.0)
+    words = f"A checkpoint is damaged: {there}/checkpoint.safetensors"
+    one.end(End(how="failed", kind="RunError", error=words, warned=[f"see {there}"], place=there))
+    with pytest.raises(RunError, match=re.escape(f"damaged: {tmp_path}/checkpoint.safetensors")):
+        one.future.result()
+    assert one.warned == [f"see {tmp_path}"]
+
+
+def test_a_full_disk_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(job, "deliver", full)
+    with pytest.raises(RunError, match=re.escape(f"The disk is full: expected room for the run, got {tmp_path}")):
+        job.Job(Config("digits", "naive"), tmp_path, 30.0).take(News(parcel=parcels.nothing(), end=None))
+
+
+def test_a_full_disk_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the machine's name: the folder over there is gone with the worker."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(learner, "unpack", full)
+    end = Learner().learn(1, "{}", {}, None)["end"]
+    assert end is not None
+    assert (end["how"], end["kind"]) == ("failed", "RunError")
+    assert f"got {socket.gethostname()}, {tempfile.gettempdir()} (No space left on device)" in end["error"]
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "lock", "./lock", "", "a\\..\\x"])
 def test_files_stay_in_their_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected a name in the run's folder"):
-        deliver(tmp_path / "run", Parcel(changes=[Change(name, None, b"x")], removed=[]))
+        deliver(tmp_path / "run", Parcel(moved=[], changes=[Change(name, None, b"x")], removed=[]))
     assert not list(tmp_path.rglob("x"))
     assert parcels.LOCK == "lock"
 
@@ -308,6 +373,9 @@ def test_senseless_calls_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError, match="needs a server"):
         engine.refuse_loggers_of_files(["mlflow"])
     engine.refuse_loggers_of_files(["tensorboard"])
+    with pytest.raises(ConfigError, match=r"has no GPU: expected --gpus with --device cuda, got no --gpus"):
+        engine.refuse_no_gpu(Config("digits", "naive", device="cuda"))
+    engine.refuse_no_gpu(Config("digits", "naive", device="cuda", gpus=0.5))
     for bad in ({"cpus": 0.0}, {"gpus": -1.0}):
         with pytest.raises(ConfigError, match="A bad share"):
             Config("digits", "naive", **bad)  # type: ignore[arg-type]

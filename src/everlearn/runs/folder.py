@@ -48,12 +48,12 @@ class RunFolder:
         with one_process(self.path, "This run is being learnt by another process", expected="one process a run"):
             sweep(self.path)
             sweep(self.path / "predictions")
-            with self._room():
+            with self.room():
                 yield
 
     @contextmanager
-    def _room(self) -> Iterator[None]:
-        """Say what to do about a full disk."""
+    def room(self, where: str | None = None) -> Iterator[None]:
+        """Say what to do about a full disk. where: in other words than the folder's path."""
         try:
             yield
         except OSError as error:
@@ -63,7 +63,7 @@ class RunFolder:
                 sentence(
                     "The disk is full",
                     expected="room for the run",
-                    got=f"{self.path} ({error.strerror})",
+                    got=f"{where or self.path} ({error.strerror})",
                     do="Make room and give the same command again: the last checkpoint is whole, and it goes on there.",
                 )
             ) from error

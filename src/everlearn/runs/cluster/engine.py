@@ -108,6 +108,7 @@ class RayEngine:
 
     def _submit(self, job: Job) -> "Future[Records]":
         try:
+            refuse_no_gpu(job.config)
             done = not job.log and is_finished(job.config, job.path)
         except EverlearnError as error:  # this run alone cannot be learnt
             job.fail(error)
@@ -179,6 +180,19 @@ def refuse_loggers_of_files(log: Sequence[str]) -> None:
                 expected="MLFLOW_TRACKING_URI with http or https, which every machine reaches",
                 got="another kind" if os.environ.get("MLFLOW_TRACKING_URI") else "none",
                 do="Set it, log to tensorboard, or use --engine local.",
+            )
+        )
+
+
+def refuse_no_gpu(config: Config) -> None:
+    """Ray hides GPUs from jobs that take no share of them."""
+    if config.device.startswith("cuda") and not config.gpus:
+        raise ConfigError(
+            sentence(
+                "A job of the cluster has no GPU",
+                expected=f"--gpus with --device {config.device}",
+                got="no --gpus",
+                do="Add --gpus 1, or a share of one.",
             )
         )
 

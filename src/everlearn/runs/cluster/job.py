@@ -63,13 +63,15 @@ class Job:
         if any(name.startswith("checkpoint") for name in names):
             self.deaths = 0
         told = len(folder.records()) if "records.jsonl" in names else 0
-        deliver(self.path, parcel)
+        with folder.room():
+            deliver(self.path, parcel)
         for record in folder.records()[told:] if "records.jsonl" in names else ():
             self.on_progress(None, record)
 
     def end(self, end: End) -> None:
         """The run has ended over there."""
-        self.warned = end["warned"]
+        place, here = end["place"] or str(self.path), str(self.path)
+        self.warned, words = [told.replace(place, here) for told in end["warned"]], end["error"].replace(place, here)
         if end["how"] == "done":
             self.succeed()
         elif end["how"] == "stopped":
@@ -78,7 +80,7 @@ class Job:
             kinds = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
             kind = kinds.get(end["kind"])
             known = kind is not None and issubclass(kind, EverlearnError)
-            self.fail(kind(end["error"]) if kind and known else RunError(f"its worker failed. {end['error']}"))
+            self.fail(kind(words) if kind and known else RunError(f"its worker failed. {words}"))
 
     def succeed(self) -> None:
         self.held.close()

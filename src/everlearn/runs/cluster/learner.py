@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import socket
 import sys
 import tempfile
 import threading
@@ -17,7 +18,7 @@ import torch
 
 import everlearn
 from everlearn.errors import EverlearnError
-from everlearn.runs.cluster.parcels import Outbox, Parcel, unpack
+from everlearn.runs.cluster.parcels import Outbox, Parcel, nothing, unpack
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
 from everlearn.runs.runner import Runner
@@ -28,12 +29,16 @@ EVENTS_EVERY = 1.0  # seconds between two parcels with nothing but events, for p
 
 
 class End(TypedDict):
-    """How a run ended: done, stopped or failed; with the error's class and words, and what loggers warned of."""
+    """How a run ended: done, stopped or failed; with the error's class and words, and what loggers warned of.
+
+    place: the run's folder over there, which those words may name; empty if there was none.
+    """
 
     how: str
     kind: str
     error: str
     warned: list[str]
+    place: str
 
 
 class News(TypedDict):
@@ -80,24 +85,26 @@ class Learner:
         self, order: dict[str, Any], files: dict[str, bytes], weights: bytes | None, stop: threading.Event
     ) -> None:
         warned: list[str] = []
-        parcel = Parcel(changes=[], removed=[])
-        how, kind, error = "done", "", ""
+        parcel = nothing()
+        how, kind, error, place = "done", "", "", ""
         try:
-            with tempfile.TemporaryDirectory(prefix="everlearn-") as place, heard(warned):
-                folder = Path(place, "run")
-                unpack(folder, files)
-                outbox = Outbox(folder)
-                try:
-                    self._run(order, Posted(outbox, self._news), weights, stop)
-                finally:
-                    parcel = outbox.parcel()
+            with tempfile.TemporaryDirectory(prefix="everlearn-") as root, heard(warned):
+                folder = Path(root, "run")
+                place = str(folder)
+                with RunFolder(folder).room(f"{socket.gethostname()}, {tempfile.gettempdir()}"):
+                    unpack(folder, files)
+                    outbox = Outbox(folder)
+                    try:
+                        self._run(order, Posted(outbox, self._news), weights, stop)
+                    finally:
+                        parcel = outbox.parcel()
         except KeyboardInterrupt:
             how = "stopped"
         except EverlearnError as problem:
             how, kind, error = "failed", type(problem).__name__, str(problem)
         except BaseException:  # nothing may be left unsaid: the other side waits
             how, error = "failed", traceback.format_exc()[-2000:]
-        self._news.put(News(parcel=parcel, end=End(how=how, kind=kind, error=error, warned=warned)))
+        self._news.put(News(parcel=parcel, end=End(how=how, kind=kind, error=error, warned=warned, place=place)))
 
     def _run(self, order: dict[str, Any], folder: "Posted", weights: bytes | None, stop: threading.Event) -> None:
         sys.argv = ["everlearn", *order["argv"]]

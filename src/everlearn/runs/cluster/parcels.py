@@ -22,10 +22,16 @@ class Change(NamedTuple):
 
 
 class Parcel(TypedDict):
-    """What changed in a folder: files in the order in which they were written, and names that are no more."""
+    """What changed in a folder: files with a new name, then those written since, in order; names that are no more."""
 
+    moved: list[tuple[str, str]]
     changes: list[Change]
     removed: list[str]
+
+
+def nothing() -> Parcel:
+    """No change."""
+    return Parcel(moved=[], changes=[], removed=[])
 
 
 class _Seen(NamedTuple):
@@ -44,21 +50,24 @@ class Outbox:
         """Everything that has changed."""
         now = _files(self.folder)
         changed = [name for name, seen in now.items() if seen != self._seen.get(name)]
+        known = {seen: name for name, seen in self._seen.items()}
+        moved = [(known[now[name]], name) for name in changed if now[name] in known]
+        changed = [name for name in changed if now[name] not in known]
         # A clock that ticks slowly may give several files one time: the config goes first then, and records last.
         changed.sort(key=lambda name: (now[name].time, name != "config.json", name == "records.jsonl"))
-        removed = [name for name in self._seen if name not in now]
+        removed = [name for name in self._seen if name not in now and name not in dict(moved)]
         changes = [self._change(name, now[name]) for name in changed]
         self._seen = now
-        return Parcel(changes=changes, removed=removed)
+        return Parcel(moved=moved, changes=changes, removed=removed)
 
     def grown(self, name: str) -> Parcel:
         """What has changed in one file alone."""
         now = _seen(self.folder / name)
         if now is None or now == self._seen.get(name):
-            return Parcel(changes=[], removed=[])
+            return nothing()
         change = self._change(name, now)
         self._seen[name] = now
-        return Parcel(changes=[change], removed=[])
+        return Parcel(moved=[], changes=[change], removed=[])
 
     def _change(self, name: str, now: _Seen) -> Change:
         before = self._seen.get(name)
@@ -85,6 +94,11 @@ def unpack(folder: Path, files: dict[str, bytes]) -> None:
 
 def deliver(folder: Path, parcel: Parcel) -> None:
     """Change a folder as the one far away has changed; whatever is killed meanwhile, the run can go on from it."""
+    for old, new in parcel["moved"]:
+        source = _place(folder, old)
+        if not source.exists():
+            raise _changed(expected=old, got=f"no such file in {folder}")
+        os.replace(source, _place(folder, new))
     for name, offset, data in parcel["changes"]:
         path = _place(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,16 +114,14 @@ def _append(path: Path, offset: int, data: bytes) -> None:
     with open(path, "ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         if size != offset:
-            raise RunError(
-                sentence(
-                    "A run's folder was changed by somebody else",
-                    expected=f"{path.name} with {offset} bytes",
-                    got=f"{size} in {path}",
-                    do="Give the same command again: the run goes on from its last checkpoint.",
-                )
-            )
+            raise _changed(expected=f"{path.name} with {offset} bytes", got=f"{size} in {path}")
         file.write(data)
         os.fsync(file.fileno())
+
+
+def _changed(*, expected: str, got: str) -> RunError:
+    do = "Give the same command again: the run goes on from its last checkpoint."
+    return RunError(sentence("A run's folder was changed by somebody else", expected=expected, got=got, do=do))
 
 
 def _place(folder: Path, name: str) -> Path:
