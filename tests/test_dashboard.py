@@ -138,6 +138,23 @@ def test_pipes_and_links_are_no_files(tmp_path: Path) -> None:
 # --- what a run is doing ----------------------------------------------------------------------------
 
 
+def test_a_run_that_fails_to_be_read_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in "abc":
+        write(tmp_path / name)
+    usual = Entry.update
+
+    def update(entry: Entry, *what: Any) -> bool:
+        if entry.place == "b":
+            raise RecursionError
+        return usual(entry, *what)
+
+    monkeypatch.setattr(Entry, "update", update)
+    assert list(rows(Table(tmp_path))) == ["a", "c"]
+    assert "b cannot be looked at" in caplog.text
+
+
 def test_a_lock_tells_who_learns_and_is_never_touched(tmp_path: Path) -> None:
     write(tmp_path / "run", upto=2)
     age(tmp_path / "run", 900)

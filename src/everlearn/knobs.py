@@ -25,6 +25,21 @@ def knob_names(owner: Any) -> list[str]:
     return [f.name for f in fields(owner) if f.init] if is_dataclass(owner) else []
 
 
+def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A tree of dicts as one dict with dotted names; knobs keep their own dots.
+
+    >>> flat({"run": 1, "knobs": {"si.lam": 2.0}})
+    {'run': 1, 'knobs.si.lam': 2.0}
+    """
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            out |= flat(value, f"{prefix}{name}.")
+        else:
+            out[f"{prefix}{name}"] = value
+    return out
+
+
 def check_types(owner: Any) -> None:
     """Raise a ConfigError unless every knob is of its declared type.
 

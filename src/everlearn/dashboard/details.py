@@ -7,13 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from everlearn.dashboard.entry import LARGEST, Entry, short
 from everlearn.dashboard.tail import Tail, opened, parsed
 from everlearn.diagnostics import alarms
+from everlearn.diagnostics.importance import check_importance
 from everlearn.errors import DataError
-from everlearn.records import fields as f
 from everlearn.records.reading import Event, Record, config_of, event_of, read, record_of
 
 POINTS = 600
@@ -97,8 +95,7 @@ class Details:
             data = parsed(line)
             try:
                 record = record_of(data or {}, "a line of records.jsonl")
-                if record.importance is not None:
-                    check_importance(record.importance)
+                check_importance(record)
             except DataError as error:
                 self.problem = short(error, 300)
                 continue
@@ -139,29 +136,6 @@ class Details:
             "command": config.command and short(config.command, 1000),
             "about": short(config.about, 300),
         }
-
-
-def check_importance(found: Json) -> None:
-    """Histograms that can be drawn: rising edges above 0, one more than counts, and two shares of F̂."""
-    read = f.Fields(found, "a record's importance")
-    read.need("saturated", f.share)
-    raw = [read.may(name, f.mapping, None) for name in _RAW]
-    for one in (read, *(f.Fields(found, "F in a record's importance") for found in raw if found is not None)):
-        edges, counts = one.need("edges", _rising), one.need("counts", f.counts)
-        one.need("zero", f.share)
-        one.may("max", f.number, None)
-        if len(edges) != len(counts) + 1:
-            raise DataError("A record's importance has not one edge more than counts.")
-
-
-def _rising(x: object) -> list[float]:
-    """a list of rising numbers above 0"""
-    if not isinstance(x, list):
-        raise TypeError
-    edges = [f.number(one) for one in x]
-    if not edges or edges[0] <= 0 or any(np.diff(edges) <= 0):
-        raise ValueError
-    return edges
 
 
 def _stream(record: Record) -> Json:

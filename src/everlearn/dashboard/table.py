@@ -39,7 +39,10 @@ class Table:
         for path, files in _places(self.root):
             place = path.relative_to(self.root).as_posix()
             there.add(id_of(place))
-            self._look(path, place, files, locks, now)
+            try:
+                self._look(path, place, files, locks, now)
+            except Exception:  # one run that cannot be read must not hide the others
+                logging.getLogger(__name__).exception("%s cannot be looked at", place)
         with self._lock:
             for gone in self._entries.keys() - there:
                 self._drop(gone)

@@ -65,6 +65,13 @@ def information(record: Record, of: Literal["F", "F_i"] = "F") -> Histogram | No
     return None if found is None else _histogram(f.Fields(found, f"{of} in {where}"), clipped=False)
 
 
+def check_importance(record: Record) -> None:
+    """Raise a DataError where what a record says of importance cannot be drawn."""
+    histogram(record)
+    information(record, "F")
+    information(record, "F_i")
+
+
 def _said(record: Record) -> str:
     return f"{record.strategy}, run {record.run}, batch {record.i}"
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DataError, sentence
+from everlearn.knobs import flat
 from everlearn.records import fields as f
 
 Matrix = NDArray[np.int64]
@@ -189,25 +190,13 @@ def config_of(data: f.Json, where: str) -> Config:
         seed=read.may("seed", f.count, None),
         held_out=read.may("held_out", f.share, 0.0),
         about=read.may("about", f.text, ""),
-        knobs=_dotted(read.may("knobs", f.mapping, {})),
+        knobs=flat(read.may("knobs", f.mapping, {})),
         command=read.may("command", f.text, None),
         versions=read.may("versions", f.mapping, {}),
         machine=read.may("machine", f.mapping, {}),
         synthetic=data.get("synthetic") is True,
         class_names=read.may("class_names", f.texts, ()),
     )
-
-
-def _dotted(knobs: f.Json, before: str = "") -> dict[str, Any]:
-    """Nested knobs by dotted name.
-
-    >>> _dotted({"si": {"lam": 1.0}, "head.growth": "maximal"})
-    {'si.lam': 1.0, 'head.growth': 'maximal'}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in knobs.items():
-        flat |= _dotted(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value}
-    return flat
 
 
 def _read_records(path: Path, where: str) -> tuple[Record, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from everlearn.errors import ConfigError, sentence
-from everlearn.knobs import check, check_types
+from everlearn.knobs import check, check_types, flat
 
 PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
@@ -77,21 +77,6 @@ class Config:
             for name in names
             if mine.get(name) != theirs.get(name)
         ]
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A tree of dicts as one dict with dotted names; knobs keep their own dots.
-
-    >>> flat({"run": 1, "knobs": {"si.lam": 2.0}})
-    {'run': 1, 'knobs.si.lam': 2.0}
-    """
-    out: dict[str, Any] = {}
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            out |= flat(value, f"{prefix}{name}.")
-        else:
-            out[f"{prefix}{name}"] = value
-    return out
 
 
 class _Loader(yaml.SafeLoader):

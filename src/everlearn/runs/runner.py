@@ -20,12 +20,13 @@ import everlearn
 from everlearn import catalogue
 from everlearn.benchmarks import check_device, prepare
 from everlearn.errors import RunError, sentence
+from everlearn.knobs import flat
 from everlearn.learner import Step
 from everlearn.loggers import About, Ending, Log
 from everlearn.loggers import check as check_loggers
 from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
-from everlearn.runs.config import FREE, Config, flat
+from everlearn.runs.config import FREE, Config
 from everlearn.runs.folder import RunFolder
 from everlearn.runs.place import machine, moved
 from everlearn.runs.together import folder_of, same_state
