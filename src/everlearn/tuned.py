@@ -1,16 +1,16 @@
 """Hyperparameters of our own, as knobs of the presets: what `everlearn tune` found, its files unchanged.
 
 Each file of `resources/settings` says how it was found: the command, the trials of every strategy, all their scores on
-held-out training data. What was not searched for is as in the setting that the search began with. Of the strategies
-that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative Naive's for B_1,
-`cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate for
-B_1 by the final accuracy: it takes that of later batches.
+held-out training data. What was not searched for is as in the paper's setting that the search began with, or that an
+earlier search had begun with. Of the strategies that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc`
+and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh
+each time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
 """
 
 import json
 from importlib.resources import files
 
-from everlearn.paper import PAPER, Knobs, phases, with_stars
+from everlearn.paper import PAPER, Knobs, with_stars
 
 SETTINGS = {
     "small/digits": "small-digits.json",
@@ -25,15 +25,20 @@ def _read(name: str) -> dict[str, Knobs]:
     text = json.loads((files("everlearn") / "resources" / "settings" / name).read_text())
     found: dict[str, Knobs] = {strategy: result["knobs"] for strategy, result in text["strategies"].items()}
     rates = {other: _rates(found[strategy]) for other, strategy in LIKE.items()}
-    first = (found["naive"]["training.first.epochs"], found["naive"]["training.first.eta"])
-    found = {"cumulative": phases(first, first), **rates, **found}
+    found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
     found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
-    begun = PAPER.get(text["about"].get("setting"), {})
+    begun = PAPER.get((text["about"].get("setting") or "").removesuffix("/cpu"), {})
     return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
 
 
 def _rates(knobs: Knobs) -> Knobs:
     return {knob: value for knob, value in knobs.items() if knob.startswith("training.")}
+
+
+def _afresh(knobs: Knobs) -> Knobs:
+    """Every batch as B_1."""
+    first = {knob: value for knob, value in knobs.items() if knob.startswith("training.first.")}
+    return {**first, **{knob.replace(".first.", ".later."): value for knob, value in first.items()}}
 
 
 def _cifar_split(icifar: dict[str, Knobs]) -> dict[str, Knobs]:

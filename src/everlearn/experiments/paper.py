@@ -12,10 +12,16 @@ NATIVE: dict[str, dict[str, Any]] = {
 }
 """LWF, EWC and SI as their authors wrote them."""
 
+CONSTANT = [[0.0, 1.0]]
 BOOST = [[0.0, 4.0], [0.25, 1.0]]
 """A variable learning rate: fourfold at first, at η after a quarter of the steps."""
 
 NAMES = {"naive": "Naive", "cumulative": "Cumulative", "cwr": "CWR", "cwr+": "CWR+", "cwr*": "CWR*", "ar1*": "AR1*"}
+
+
+def rate(schedule: list[list[float]]) -> dict[str, Any]:
+    """This schedule on all batches."""
+    return {f"training.{phase}.schedule": schedule for phase in ("first", "later")}
 
 
 def named(strategy: str) -> str:
@@ -38,13 +44,11 @@ def mt_and_sit(_benchmark: str) -> list[Variant]:
 
 
 def head_growth(_benchmark: str) -> list[Variant]:
-    """App. A: a maximal head, an expanding one, and that with a variable learning rate."""
-    expanding = {"head.growth": "expanding"}
-    variable = {**expanding, "training.first.schedule": BOOST, "training.later.schedule": BOOST}
+    """App. A: a maximal head, an expanding one, and that with a variable learning rate, which is constant elsewhere."""
     kinds: dict[str, dict[str, Any]] = {
-        "maximal": {"head.growth": "maximal"},
-        "expanding": expanding,
-        "expanding, variable rate": variable,
+        "maximal": {"head.growth": "maximal", **rate(CONSTANT)},
+        "expanding": {"head.growth": "expanding", **rate(CONSTANT)},
+        "expanding, variable rate": {"head.growth": "expanding", **rate(BOOST)},
     }
     return [Variant(f"{named(s)} {kind}", s, knobs) for s in ("cwr+", "ar1") for kind, knobs in kinds.items()]
 
