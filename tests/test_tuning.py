@@ -17,6 +17,7 @@ from everlearn.presets import preset, with_knobs
 from everlearn.runs import Config
 from everlearn.runs.folder import one_process
 from everlearn.tuning import Search
+from everlearn.tuning.search import import_optuna, journal
 from everlearn.tuning.space import Range, Space
 
 QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}
@@ -149,6 +150,23 @@ def test_a_hopeless_point_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(found["scores"]) == 16
     assert found["given_up"] == 4
     assert found["score"] == 0.8
+
+
+def test_a_search_may_start_from_an_earlier_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its points come right after the present settings, moved into the ranges."""
+    knobs = {"training.first.eta": 0.003, "training.later.eta": 0.002, "si.lam": 25_000.0, "si.w_i": 9.0, "head": "no"}
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps({"strategies": {"ar1": {"knobs": knobs}}}))
+    command = ["tune", "--benchmark=digits", "--strategies=ar1", "--trials=2", "--batches=2", f"--start={earlier}"]
+    command += [f"--set={name}={value}" for name, value in QUICK.items()]
+    assert main([*command, f"--out={tmp_path / 'a'}"]) == 0
+    found = json.loads((tmp_path / "a" / "settings.json").read_text())["strategies"]["ar1"]
+    assert found["starts"] == [knobs]
+    study = import_optuna().load_study(study_name="ar1", storage=journal(tmp_path / "a" / "search" / "ar1"))
+    first, second = (trial.params for trial in study.get_trials())
+    assert second == {"eta_1": 0.003, "eta_i": 0.002, "pull": 0.05, "w_1": first["w_1"], "w_i": 0.01}
+    assert main([*command, "--strategies=naive", f"--out={tmp_path / 'b'}"]) == 1
+    assert "no settings for naive" in capsys.readouterr().err
 
 
 def test_a_killed_search_goes_on(tmp_path: Path) -> None:

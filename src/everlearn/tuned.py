@@ -1,10 +1,10 @@
 """Hyperparameters of our own, as knobs of the presets: what `everlearn tune` found, its files unchanged.
 
 Each file of `resources/settings` says how it was found: the command, the trials of every strategy, all their scores on
-held-out training data. What was not searched for is as in the paper's setting that the search began with, or that an
-earlier search had begun with. Of the strategies that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc`
-and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh
-each time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
+held-out training data. What was not searched for is as in the setting that the search began with. Of the strategies
+that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1,
+`cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate for
+B_1 by the final accuracy: it takes that of later batches.
 """
 
 import json
@@ -27,7 +27,7 @@ def _read(name: str) -> dict[str, Knobs]:
     rates = {other: _rates(found[strategy]) for other, strategy in LIKE.items()}
     found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
     found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
-    begun = PAPER.get((text["about"].get("setting") or "").removesuffix("/cpu"), {})
+    begun = PAPER.get(text["about"].get("setting"), {})
     return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
 
 

@@ -66,6 +66,14 @@ def add(commands: Commands) -> None:
     tune.add_argument("--trials", type=int, default=20, metavar="N", help="for every strategy (default 20)")
     tune.add_argument("--seeds", type=int, default=1, metavar="S", help="a trial's score is the mean over S seeds")
     tune.add_argument("--etas", type=float, nargs=2, default=[1e-4, 1e-1], metavar=("LOW", "HIGH"), help="range of η")
+    tune.add_argument(
+        "--start",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what an earlier `tune` found: tried right after the present settings; may be repeated",
+    )
     tune.add_argument("--runs", type=int, default=0, metavar="R", help="then runs 1 to R with what was found")
     engine_options(tune)
     tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the search and of the runs")
@@ -173,12 +181,18 @@ def command_tune(arguments: argparse.Namespace) -> None:
 
 def tune(arguments: argparse.Namespace, engine: Any) -> None:
     """The same on an engine that is there."""
+    from everlearn.runs.config import read_settings
     from everlearn.tuning import Search, search_all, write_settings
 
     names = [name.strip() for name in arguments.strategies.split(",")]
     options = {"trials": arguments.trials, "seeds": arguments.seeds, "etas": tuple(arguments.etas)}
     searches = [
-        Search(config_of(arguments, name, run=1), checkpoint_every=arguments.checkpoint_every, **options)
+        Search(
+            config_of(arguments, name, run=1),
+            starts=tuple(read_settings(path, name) for path in arguments.start),
+            checkpoint_every=arguments.checkpoint_every,
+            **options,
+        )
         for name in names
     ]
     found = search_all(searches, arguments.out / "search", engine=engine)

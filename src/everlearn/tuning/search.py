@@ -64,14 +64,15 @@ class Search:
     """What to search, and how: the same for every strategy.
 
     config: of run 1, its knobs are held fixed; held_out is the share of each batch that is scored on.
-    trials: points tried, the present settings first. seeds: a point's score is the mean over so many seeds.
-    etas: the range of η.
+    trials: points tried, the present settings first, then those of `starts`, each as knobs.
+    seeds: a point's score is the mean over so many seeds. etas: the range of η.
     """
 
     config: Config
     trials: int = 20
     seeds: int = 1
     etas: tuple[float, float] = (1e-4, 1e-1)
+    starts: tuple[dict[str, Any], ...] = ()
     checkpoint_every: float = field(default=30.0, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,10 +100,9 @@ class Search:
 
     def _run(self, folder: Path, space: Space, learn: Learn) -> dict[str, Any]:
         optuna = import_optuna()
-        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / "journal")))
         study = optuna.create_study(
             study_name=self.config.strategy,
-            storage=storage,
+            storage=journal(folder),
             load_if_exists=True,
             direction="maximize",
             pruner=optuna.pruners.PercentilePruner(100 - HOPELESS, n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
@@ -122,6 +122,7 @@ class Search:
             "trial": best.number,
             "scores": [trial.value for trial in made_to_the_end],
             "given_up": self.trials - len(made_to_the_end),
+            "starts": list(self.starts),
         }
 
     def _made(self, study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
@@ -156,7 +157,8 @@ class Search:
             study.tell(trial.number, state=state.FAIL)
             study.enqueue_trial(trial.params, user_attrs={"folder": _folder(trial)})
         if not study.get_trials(deepcopy=False):
-            study.enqueue_trial(space.first)
+            for point in (space.first, *map(space.place, self.starts)):
+                study.enqueue_trial(point)
 
     def _trial(self, study: "optuna.Study", space: Space, folder: Path, learn: Learn) -> None:
         """One point: its mean accuracy on held-out data at the end of the stream."""
@@ -225,6 +227,12 @@ def import_optuna() -> Any:
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+def journal(folder: Path) -> Any:
+    """Where a search keeps its trials."""
+    storages = import_optuna().storages
+    return storages.JournalStorage(storages.journal.JournalFileBackend(str(folder / "journal")))
 
 
 @contextmanager

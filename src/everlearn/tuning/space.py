@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from everlearn.equations import lambda_i
 from everlearn.heads import CWR
+from everlearn.presets import with_knobs
 from everlearn.regularisers import EWC, LWF, SI
 from everlearn.regularisers.quadratic import Quadratic
 from everlearn.slots import Slots
@@ -65,11 +66,16 @@ class Space:
     @property
     def first(self) -> Point:
         """The slots as they are, as a point of the space."""
-        values = self._present()
+        return self.place({})
+
+    def place(self, knobs: dict[str, Any]) -> Point:
+        """The point of the space that is nearest to these knobs; those that are not searched for count for nothing."""
+        searched = {knob: value for knob, value in knobs.items() if knob in self._ranges}
+        values = self._values(with_knobs(self.slots, searched))
         return {name: span.clip(values[name]) for name, span in self.ranges.items()}
 
-    def _present(self) -> Point:
-        training, regulariser, head = self.slots.training, self.slots.regulariser, self.slots.head
+    def _values(self, slots: Slots) -> Point:
+        training, regulariser, head = slots.training, slots.regulariser, slots.head
         values: Point = {"eta_1": training.first.eta, "eta_i": training.later.eta}
         if isinstance(regulariser, Quadratic):
             values["pull"] = training.later.eta * regulariser.lam * (regulariser.max_F or 1.0)
@@ -87,7 +93,7 @@ class Space:
 
     def knobs(self, point: Point) -> dict[str, Any]:
         """The knobs that a point stands for."""
-        here = {**self._present(), **point}
+        here = {**self._values(self.slots), **point}
         regulariser = self.slots.regulariser
         makers: dict[str, Callable[[], Any]] = {
             "training.first.eta": lambda: here["eta_1"],
