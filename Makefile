@@ -1,7 +1,7 @@
 # make setup   .venv with everlearn and everything its checks need
 # make demo    the paper's strategies on real digits and on the synthetic mini50: a table and a page
 # make test    every check: lint, types, imports, tests, doctests, coverage
-# make soak    checks that take long: the demo as a newcomer sees it, sixty kills, the cost of a long stream
+# make soak    checks that take long: the demo as a newcomer sees it, sixty kills
 # make bench   time and memory beside a plain loop and beside Avalanche, on an idle machine: docs/performance.md.
 #              SIZES=tiny ROUNDS=5 BENCH='--without avalanche' OUT=.cache/bench for a trial
 
@@ -50,7 +50,6 @@ test: lint browser
 
 soak: setup
 	$(BIN)/pytest -m soak
-	$(BIN)/python benchmarks/long_stream.py --out .cache/long_stream.json
 
 .venv-avalanche/installed: benchmarks/avalanche.txt
 	$(PYTHON) -m venv .venv-avalanche
@@ -60,6 +59,7 @@ soak: setup
 bench: setup $(if $(findstring --without avalanche,$(BENCH)),,.venv-avalanche/installed)
 	for size in $(SIZES); do $(BIN)/python -m benchmarks.measure $$size --rounds $(ROUNDS) --threads $(THREADS) --out $(OUT) $(BENCH) || exit 1; done
 	$(BIN)/python -m benchmarks.folder --workers $(THREADS) --out $(OUT)
+	$(BIN)/python -m benchmarks.long_stream --out $(OUT)
 	$(BIN)/python -m benchmarks.table docs/performance.md docs/performance
 
 clean:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from everlearn.catalogue import STRATEGIES
 
-KEPT = "plain channels_last fused, memory kept"
+SYSTEM = "plain channels_last fused, memory not kept"
 PLAIN = (
     "plain",
     "plain channels_last",
     "plain channels_last foreach",
     "plain channels_last fused",
     "plain fused",
-    KEPT,
+    SYSTEM,
 )
 FROZEN = ("fw", "cw", "cwr", "cwr+", "cwr*")
 COUNTERPART = {

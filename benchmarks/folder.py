@@ -22,6 +22,7 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image, ImageOps
 
+from benchmarks.machine import about, said, versions
 from everlearn.data import image_folder
 from everlearn.files import write_atomically
 
@@ -79,7 +80,14 @@ def main() -> None:
             for each, (start, end) in zip(seconds.values(), pairwise(times), strict=True):
                 each.append(end - start)
     rates = {name: arguments.images / median(each) for name, each in seconds.items()}
-    result = {"workers": arguments.workers, "rounds": arguments.rounds, "images": arguments.images, "rates": rates}
+    result = {
+        "workers": arguments.workers,
+        "rounds": arguments.rounds,
+        "images": arguments.images,
+        "rates": rates,
+        "versions": versions("everlearn", "pillow"),
+        **about(),
+    }
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
         write_atomically(arguments.out / "folder.json", (json.dumps(result, indent=1) + "\n").encode())
@@ -88,10 +96,10 @@ def main() -> None:
 
 def lines(result: dict[str, Any]) -> str:
     """What was measured as Markdown."""
-    about = f"{result['images']:,} JPEGs, {result['workers']} workers, medians of {result['rounds']} rounds."
+    measured = f"{result['images']:,} JPEGs, {result['workers']} workers, medians of {result['rounds']} rounds"
     floor = next(iter(result["rates"].values()))
     rows = [f"| {name} | {rate:,.0f} | {rate / floor:.2f} |" for name, rate in result["rates"].items()]
-    return "\n".join([about, "", "| | images a second | × bare |", "|---|---:|---:|", *rows])
+    return "\n".join([f"{measured}; {said(result)}", "", "| | images a second | × bare |", "|---|---:|---:|", *rows])
 
 
 if __name__ == "__main__":

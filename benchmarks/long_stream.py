@@ -1,4 +1,4 @@
-"""What a batch costs late in a long stream: `python benchmarks/long_stream.py [--out FILE.json]`.
+"""What a batch costs late in a long stream: `python -m benchmarks.long_stream [--out FOLDER]`.
 
 200 batches of two new classes each on the small network, 400 rows from the start. The classes are pairs of real digits,
 in each batch under another order of their pixels. Time, on the clock and of the CPU, is the median over the ten
@@ -10,7 +10,6 @@ import argparse
 import gc
 import json
 import os
-import sys
 import tempfile
 import time
 from functools import cache
@@ -20,6 +19,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.machine import about, said, versions
 from everlearn import Batch, Strategy, build, save_state
 from everlearn.data import digits
 from everlearn.data.source import Source
@@ -88,20 +88,29 @@ def measured(strategy: str) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    """Print the table, and write it."""
+    """Measure, store and print."""
     options = argparse.ArgumentParser(description="What a batch costs late in a long stream.")
-    options.add_argument("--out", type=Path, help="write the table as JSON")
+    options.add_argument("--out", type=Path, help="folder for long_stream.json; without it nothing is stored")
     out = options.parse_args().out
     torch.set_num_threads(1)
-    table = {strategy: measured(strategy) for strategy in STRATEGIES}
-    for strategy, rows in table.items():
-        for row in rows:
-            spent = f"{row['ms']:7.1f} ms a batch ({row['cpu_ms']:.1f} of CPU)"
-            held = f"{row['resident_MB']:7.1f} MB resident {row['state_MB']:7.3f} MB on disk"
-            sys.stdout.write(f"{strategy:<5} B_{row['i']:<4} {spent} {held}\n")
+    rows = {strategy: measured(strategy) for strategy in STRATEGIES}
+    result = {"rows": rows, "versions": versions("everlearn", "torch"), **about()}
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, json.dumps(table, indent=1).encode())
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "long_stream.json", (json.dumps(result, indent=1) + "\n").encode())
+    print(lines(result))
+
+
+def lines(result: dict[str, Any]) -> str:
+    """What was measured as Markdown."""
+    head = ["| | batch | ms a batch | of CPU | MB resident | MB of state |", "|---|---:|---:|---:|---:|---:|"]
+    rows = [
+        f"| {strategy} | {row['i']} | {row['ms']:.1f} | {row['cpu_ms']:.1f} | {row['resident_MB']:.1f} "
+        f"| {row['state_MB']:.3f} |"
+        for strategy, each in result["rows"].items()
+        for row in each
+    ]
+    return "\n".join([f"One thread; {said(result)}", "", *head, *rows])
 
 
 if __name__ == "__main__":

@@ -9,21 +9,23 @@ only one works at a time.
 import argparse
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contestants import Entry, entries
+from benchmarks.contestants import SYSTEM, Entry, entries
+from benchmarks.machine import about
 from benchmarks.sizes import SIZES
 from benchmarks.table import markdown
 from everlearn.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
+KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
+"""What `everlearn.allocation` asks of glibc, for all contestants alike."""
+
 LEAST_ROUNDS = 5  # for medians that mean something; fewer only show that everything works
 
 
@@ -36,6 +38,7 @@ class Running:
         paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
+            **({} if entry.name == SYSTEM else KEEP),
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
@@ -90,8 +93,7 @@ def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds:
             "epochs": SIZES[size].epochs,
             "steps": SIZES[size].steps,
             "versions": {one.entry.program: one.ready["versions"] for one in running},
-            "machine": f"{processor()}, {os.cpu_count()} processors, {platform.system()} {platform.machine()}",
-            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            **about(),
             "contestants": [
                 {
                     "program": one.entry.program,
@@ -106,15 +108,6 @@ def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds:
     finally:
         for one in running:
             one.stop()
-
-
-def processor() -> str:
-    """The processor's name, where the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def tell(text: str) -> None:
@@ -139,6 +132,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.out and arguments.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds {arguments.rounds} is too few to store: {LEAST_ROUNDS} or more.")
+    partly = bool(arguments.only or arguments.without)
+    if arguments.out and partly and arguments.out.resolve() == ROOT / "docs" / "performance":
+        parser.error("Some contestants alone would take the place of all in docs/performance: choose another --out.")
     chosen = entries(set(arguments.without), set(arguments.only))
     pythons = {"avalanche": arguments.avalanche}
     result = measure(chosen, pythons, arguments.size, arguments.rounds, arguments.threads)

@@ -1,15 +1,14 @@
 """The floor: training and inference as a competent person writes them by hand for this network and nothing else."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
+from benchmarks.contestants import SYSTEM
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
 from benchmarks.worker import Contestant, serve
-from everlearn.allocation import kept_memory
 from everlearn.models import Network
 
 VARIANTS = {
@@ -19,12 +18,9 @@ VARIANTS = {
     "plain fused": (False, {"fused": True}),
     "plain channels_last foreach": (True, {"foreach": True}),
     "plain channels_last fused": (True, {"fused": True}),
-    "plain channels_last fused, memory kept": (True, {"fused": True}),
+    SYSTEM: (True, {"fused": True}),
 }
-"""Whether patterns lie channels last, and options of SGD; the weights lie as the network has them.
-
-The last one borrows `kept_memory` from us: the plain loop with what few people know, shown beside the floor.
-"""
+"""Whether patterns lie channels last, and options of SGD; the weights lie as the network has them."""
 
 
 def train(network: Network, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor, epochs: int, size: int) -> None:
@@ -60,12 +56,7 @@ class Plain(Contestant):
         sgd = torch.optim.SGD(network.parameters(), ETA, MOMENTUM, weight_decay=WEIGHT_DECAY, **options)
         if self.job == "train":
             train(network, sgd, *self.first, 1, size.minibatch)
-
-            def work() -> None:
-                with kept_memory() if "memory kept" in self.name else nullcontext():
-                    train(network, sgd, *self.second, size.epochs, size.minibatch)
-
-            return work
+            return lambda: train(network, sgd, *self.second, size.epochs, size.minibatch)
         x = (self.test if self.job == "evaluate" else self.second)[0]
         infer(network, x[:EVALUATION_MINIBATCH])
         return lambda: infer(network, x)

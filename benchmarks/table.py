@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.contestants import COUNTERPART, KEPT
-from benchmarks.folder import lines
+from benchmarks import folder, long_stream
+from benchmarks.contestants import COUNTERPART
 from everlearn.files import write_atomically
 
 Result = dict[str, Any]
@@ -68,9 +68,9 @@ class Table:
         }
 
     def floor(self, job: str) -> Row | None:
-        """The fastest plain loop without help from us; what trains the output layer alone is beside training all."""
+        """The fastest plain loop; what trains the output layer alone is beside training all."""
         job = "train" if job == "frozen" else job
-        plain = [row for row in self.rows.values() if row.program == "plain" and row.job == job and row.name != KEPT]
+        plain = [row for row in self.rows.values() if row.program == "plain" and row.job == job]
         return min(plain, key=lambda row: row.median) if plain else None
 
     def counterpart(self, row: Row) -> Row | None:
@@ -186,7 +186,7 @@ def fill(page: str, results: dict[str, Result]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
-        show = lines if name == "folder" else markdown
+        show = {"folder": folder.lines, "long_stream": long_stream.lines}.get(name, markdown)
         shown = show(results[name]) if name in results else "Not measured yet."
         return f"<!-- measured: {name} -->\n\n{shown}\n\n<!-- end -->"
 

@@ -10,18 +10,17 @@ import ctypes
 import gc
 import json
 import os
-import platform
 import resource
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter, process_time
 
 import torch
 
+from benchmarks.machine import versions
 from benchmarks.sizes import SIZES, Size
 
 
@@ -94,14 +93,13 @@ def serve(kind: type[Contestant]) -> None:
     os.dup2(2, 1)  # whatever others print goes to stderr
     torch.set_num_threads(arguments.threads)
     contestant = kind(arguments.name, arguments.job, SIZES[arguments.size])
-    versions = {"python": platform.python_version(), **{name: version(name) for name in kind.packages}}
 
     def answer(said: dict[str, object]) -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
     start = peak()
-    answer({"ready": arguments.name, "versions": versions, "threads": torch.get_num_threads()})
+    answer({"ready": arguments.name, "versions": versions(*kind.packages), "threads": torch.get_num_threads()})
     for line in sys.stdin:
         if line.strip() == "end":
             answer({"peak": peak(), "start": start})

@@ -2,7 +2,8 @@
 
 Tensors that are made for, or moved to, the device `meta` are marked as elsewhere, and say so when asked for it.
 Operations on marked tensors give marked ones, and an operation that mixes marked and unmarked tensors is refused, just
-where CUDA and MPS refuse it. So a hard-coded CPU tensor fails here, and what is computed can still be compared.
+where CUDA and MPS refuse it; so is float64, which MPS does not have. So a hard-coded CPU tensor fails here, and what is
+computed can still be compared.
 """
 
 from typing import Any
@@ -66,6 +67,8 @@ class _Dispatch(TorchDispatchMode):
         result = func(*args, **kwargs)
         away = torch.device(wanted) == ELSEWHERE if wanted is not None else bool(marked)
         self.place.operations += bool(marked)
+        if away and any(isinstance(one, Tensor) and one.dtype == torch.float64 for one in tree_leaves(result)):
+            raise RuntimeError(f"{name}: float64 is not everywhere, MPS has none")
         return self.place.mark(result) if away else result
 
 

@@ -159,19 +159,25 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "records.jsonl") == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["asked to stop", "killed"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["Ctrl-C", "stopped", "killed"])
 @pytest.mark.parametrize("command", ["compare", "tune"])
 def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_path: Path) -> None:
-    """When the process that asked for runs is gone, those that learn them save, stop, and let go of their locks."""
+    """When the process that asked for runs is gone, those that learn them save, stop, and let go of their locks.
+
+    Ctrl-C goes to the whole process group, as from a terminal.
+    """
     slow = ["--set", "training.first.epochs=2000", "--checkpoint-every=1e9", "--benchmark=digits"]
     call = [sys.executable, "-m", "everlearn", command, "--strategies=ar1,naive", "--jobs=2", f"--out={tmp_path}"]
     process = subprocess.Popen([*call, *slow], stderr=subprocess.PIPE, text=True, start_new_session=True)
     below = {"compare": "{}/run-1", "tune": "search/{}/trial-0/seed-1"}[command]
     folders = [tmp_path / below.format(strategy) for strategy in ("ar1", "naive")]
     until(lambda: all(read_lines(folder / "events.jsonl") for folder in folders))
-    process.send_signal(how)
+    if how == signal.SIGINT:
+        os.killpg(process.pid, how)
+    else:
+        process.send_signal(how)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == (130 if how == signal.SIGTERM else -signal.SIGKILL), told
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), told
     for folder in folders:
         until(lambda folder=folder: (folder / "checkpoint.safetensors").exists())
         until(lambda folder=folder: free(folder / "lock"))

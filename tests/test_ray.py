@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -174,7 +175,6 @@ def test_weights_travel_and_errors_keep_their_kind(cluster: RayEngine, tmp_path:
     with pytest.raises(ConfigError, match="Unknown strategy"):
         cluster.run(Config("digits", "ar2"), tmp_path / "b", **options)
     weights.write_bytes(b"no weights")
-    cluster.scheduler._weights.clear()
     with pytest.raises(DataError):
         cluster.run(config, tmp_path / "c", **options)
     with pytest.raises(ConfigError, match="A job of the cluster has no GPU"):
@@ -335,6 +335,19 @@ def test_a_full_disk_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(job, "deliver", full)
     with pytest.raises(RunError, match=re.escape(f"The disk is full: expected room for the run, got {tmp_path}")):
         job.Job(Config("digits", "naive"), tmp_path, 30.0).take(News(parcel=parcels.nothing(), end=None))
+
+
+def test_half_a_record_is_an_error(tmp_path: Path) -> None:
+    """The system writes what fits and calls it a success."""
+    (tmp_path / "records.jsonl").write_bytes(b"{}\n")
+    parcel = Parcel(moved=[], changes=[Change("records.jsonl", 3, b"x" * 100_000)], removed=[])
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, usual[1]))
+    try:
+        with pytest.raises(RunError, match=r"The disk is full.*File too large"):
+            job.Job(Config("digits", "naive"), tmp_path, 30.0).take(News(parcel=parcel, end=None))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 def test_a_full_disk_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ import torch
 
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.errors import ConfigError, RunError
-from everlearn.learner import Step
-from everlearn.runs import Config, RunFolder, run
+from everlearn.learner import Learner, Step
+from everlearn.runs import Config, RunFolder, measure, run
 from everlearn.runs.config import from_file
 from everlearn.runs.folder import read_lines
 from everlearn.state import load_state
@@ -101,6 +101,29 @@ def test_interrupted_and_resumed_is_bit_for_bit_the_same(strategy: str, at: tupl
     assert_same_state(final_state(tmp_path / "cut"), final_state(tmp_path / "whole"))
     events = [(e["i"], e["step"]) for e in read_lines(tmp_path / "cut" / "events.jsonl")]
     assert events == sorted(set(events))
+
+
+def test_a_stop_need_not_wait_for_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B_2 is learnt and saved when it is evaluated: one signal ends the run there, and nothing is learnt again."""
+    whole = run(config(), tmp_path / "whole")
+    asked, usual = [0], measure.predict
+
+    def predict(learner: Learner, *what: Any) -> measure.Predictions:
+        if learner.i_ == 2 and not asked[0]:
+            asked[0] += 1
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        return usual(learner, *what)
+
+    monkeypatch.setattr(measure, "predict", predict)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(config(), tmp_path / "cut", checkpoint_every=1e9)
+    assert time.monotonic() - began < 50
+    steps: list[Step] = []
+    resumed = run(config(), tmp_path / "cut", on_progress=lambda step, _: steps.append(step) if step else None)
+    assert steps[0].i == 3
+    assert without_times(resumed) == without_times(whole)
 
 
 def test_no_more_steps_are_repeated_than_a_checkpoint_allows(tmp_path: Path) -> None:

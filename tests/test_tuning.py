@@ -1,6 +1,7 @@
 """The search: its space, the same trials for everybody, held-out data only, and going on after a kill."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -187,6 +188,15 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
     whole = Search(config("ar1"), trials=5).run(tmp_path / "whole")
     assert (resumed["knobs"], resumed["score"]) == (whole["knobs"], whole["score"])
     assert sorted(resumed["scores"]) == sorted(whole["scores"])
+
+
+def test_half_a_line_in_the_journal_is_cut_off(tmp_path: Path) -> None:
+    """As a full disk or a power cut may leave it."""
+    Search(config("naive"), trials=1).run(tmp_path)
+    with open(tmp_path / "journal", "r+b") as file:
+        file.truncate(file.seek(0, os.SEEK_END) - 5)
+    for trials in (2, 3):
+        assert len(Search(config("naive"), trials=trials).run(tmp_path)["scores"]) == trials
 
 
 def test_two_processes_on_one_search(tmp_path: Path) -> None:

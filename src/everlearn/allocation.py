@@ -1,25 +1,24 @@
 """Memory that a step frees is kept for the next one, instead of going to the system and coming back as new pages.
 
 A step of training allocates and frees the same large tensors again and again. glibc's allocator returns them to the
-system, which clears every page before it hands it out again: about an eighth of CifarNet's time on a CPU. While a batch
-is learnt or patterns are predicted, the allocator keeps what is freed; afterwards all of it is given back. Values do
-not change. `EVERLEARN_ALLOCATOR=system` in the environment switches this off; C libraries other than glibc are left
-alone.
+system, which clears every page before it hands it out again: about an eighth of CifarNet's time on a CPU. Our commands
+therefore ask it, in their own processes, to keep what is freed, and give it back between batches. A program that uses
+the library is left alone; it may call `keep_memory` itself, once, at its start. Values do not change.
+
+`EVERLEARN_ALLOCATOR=system` switches it off. So do settings of one's own for glibc's allocator (`MALLOC_…`,
+`GLIBC_TUNABLES`), and other C libraries have no such knobs.
 """
 
 import ctypes
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4  # mallopt's names in malloc.h
+TRIM_THRESHOLD, MMAP_MAX = -1, -4  # mallopt's names in malloc.h
 LARGEST = 2**31 - 1
+OWN = ("MALLOC_", "GLIBC_TUNABLES")
 
-_lock = threading.Lock()
-_inside = 0
+_kept = False
 
 
 @cache
@@ -32,42 +31,21 @@ def _glibc() -> Any:
         return None
 
 
-def _keep(library: Any) -> None:
+def keep_memory() -> bool:
+    """Keep freed memory in this process from now on; gives whether it will be."""
+    global _kept
+    if os.environ.get("EVERLEARN_ALLOCATOR") == "system" or any(name.startswith(OWN) for name in os.environ):
+        return False
+    library = _glibc()
+    if library is None:
+        return False
     library.mallopt(MMAP_MAX, 0)  # large blocks come from the heap too
     library.mallopt(TRIM_THRESHOLD, LARGEST)  # whose end is not given back
+    _kept = True
+    return True
 
 
-def _give_back(library: Any) -> None:
-    library.mallopt(MMAP_MAX, 65536)  # glibc's own
-    library.mallopt(MMAP_THRESHOLD, 2**25)  # the values that its own tuning ends at in a program like this
-    library.mallopt(TRIM_THRESHOLD, 2**26)
-    library.malloc_trim(0)
-
-
-@contextmanager
-def kept_memory() -> Iterator[None]:
-    """Keep what is freed until the outermost of these ends.
-
-    >>> with kept_memory(), kept_memory():
-    ...     len(bytearray(10**6))
-    1000000
-    """
-    library = None if os.environ.get("EVERLEARN_ALLOCATOR") == "system" else _glibc()
-    if library is None:
-        yield
-        return
-    _count(+1, library, _keep)
-    try:
-        yield
-    finally:
-        _count(-1, library, _give_back)
-
-
-def _count(change: int, library: Any, at_the_edge: Callable[[Any], None]) -> None:
-    """Go in or out; the first in and the last out turn the allocator's knobs."""
-    global _inside
-    with _lock:
-        edge = _inside == 0 if change > 0 else _inside == 1
-        _inside += change
-        if edge:
-            at_the_edge(library)
+def give_back() -> None:
+    """Return to the system what is free by now, if this process keeps memory."""
+    if _kept:
+        _glibc().malloc_trim(0)

@@ -34,6 +34,24 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def append(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Append, in one write if the disk has room for it; a disk without room is an error, whatever part was written."""
+    with open(path, "ab", buffering=0) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+        if sync:
+            os.fsync(file.fileno())
+
+
+def keep_whole_lines(path: Path) -> None:
+    """Cut off half a last line, which a full disk or a power cut may leave."""
+    data = path.read_bytes() if path.exists() else b""
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(path, whole)
+
+
 def sweep(folder: Path) -> None:
     """Remove what writers that were killed have left; for one who knows that nobody is writing there."""
     for left in folder.glob(".*.tmp"):

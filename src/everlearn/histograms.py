@@ -39,10 +39,10 @@ def histogram(values: Tensor, edges: Sequence[float] = WIDE) -> Json:
     ([1, 1, 0, 0], 0.25, 0.25)
     """
     flat = values.detach().reshape(-1)
-    bins = torch.tensor(list(edges), dtype=torch.float64, device=flat.device)
-    counts = torch.zeros(len(edges) + 1, dtype=torch.int64, device=flat.device)
-    for chunk in flat.split(CHUNK):
-        counts += torch.bincount(torch.bucketize(chunk.double(), bins, right=True), minlength=len(counts))
+    bins = torch.tensor(list(edges), dtype=torch.float64)
+    counts = torch.zeros(len(edges) + 1, dtype=torch.int64)
+    for chunk in flat.split(CHUNK):  # on the CPU, since not every device has float64
+        counts += torch.bincount(torch.bucketize(chunk.cpu().double(), bins, right=True), minlength=len(counts))
     n = max(1, flat.numel())
     return {
         "edges": list(edges),

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from everlearn.allocation import kept_memory
 from everlearn.models.network import Network
 from everlearn.parallel import ALONE, Ranks
 from everlearn.theta import Scope, Theta
@@ -34,9 +33,9 @@ def evaluation_mode(network: Network) -> Iterator[None]:
 def logits(network: Network, x: Tensor, minibatch: int, ranks: Ranks = ALONE) -> list[Tensor]:
     """Every output layer's logits for all patterns, each [n, rows]; several processes share the minibatches out."""
     device = next(network.parameters()).device
-    with evaluation_mode(network), torch.no_grad(), kept_memory():
+    with evaluation_mode(network), torch.no_grad():
         parts = ranks.map(lambda part: network(part.to(device)), x.split(minibatch))
-        return [torch.cat(output) for output in zip(*parts, strict=True)]
+    return [torch.cat(output) for output in zip(*parts, strict=True)]
 
 
 def features(network: Network, x: Tensor, minibatch: int, ranks: Ranks = ALONE) -> tuple[Tensor, ...]:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from everlearn import passes
-from everlearn.allocation import kept_memory
 from everlearn.batch import Array, Batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
@@ -78,7 +77,7 @@ class Strategy(Learner):
         self._check(batch)
         self._before = self.state_dict()
         try:
-            with forked(self.device), kept_memory(), unsplit(self.network, self.ranks):
+            with forked(self.device), unsplit(self.network, self.ranks):
                 self._learn(batch, on_step)
         except BaseException:
             self.theta.close()

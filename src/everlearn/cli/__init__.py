@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from everlearn.allocation import keep_memory
 from everlearn.cli import doctor, fetch, learn, look
 from everlearn.cli.options import flush, tell
 from everlearn.errors import ConfigError, EverlearnError, EverlearnWarning, sentence
@@ -31,7 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: done; 1: an error that is explained; 2: a bad call; 3: the doctor found something red; 130: interrupted. The code
     is the same where nobody reads the output to its end, as in `everlearn doctor RUNS | head -1`.
+    argv: None for this process's own arguments; the process is the command's own then, and may keep memory.
     """
+    if argv is None:
+        keep_memory()
     try:
         return _main(argv)
     finally:

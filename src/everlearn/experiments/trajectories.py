@@ -49,7 +49,7 @@ def trajectories(config: Config) -> list[dict[str, Any]]:
 
 def quantiles(F: Tensor) -> dict[str, float]:
     """F's distribution in a few numbers: it has a long tail on the right."""
-    values = F.double().sort().values
+    values = F.cpu().double().sort().values
     places = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999, "largest": 1.0}
     return {name: float(values[min(len(values) - 1, int(place * len(values)))]) for name, place in places.items()}
 

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import RunError, sentence
-from everlearn.files import sweep, write_atomically
+from everlearn.files import append, sweep, write_atomically
 from everlearn.runs.checkpoints import Checkpoints
 from everlearn.runs.config import Config
 from everlearn.state import State
@@ -180,12 +179,7 @@ def line_of(value: dict[str, Any]) -> bytes:
 
 def append_line(path: Path, value: dict[str, Any], *, sync: bool = False) -> None:
     """Append one line of JSON, in one write if the disk has room for it."""
-    with open(path, "ab", buffering=0) as file:
-        left = memoryview(line_of(value))
-        while left:
-            left = left[file.write(left) :]
-        if sync:
-            os.fsync(file.fileno())
+    append(path, line_of(value), sync=sync)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -128,7 +128,7 @@ def importance(found: dict[str, Any]) -> dict[str, Any] | None:
         return None
     spread = histogram(F_hat, EDGES)
     del spread["negative"]  # F̂ has a floor
-    saturated = 0.0 if max_F is None else float((F_hat >= float(np.float32(max_F))).double().mean())
+    saturated = 0.0 if max_F is None else int((F_hat >= float(np.float32(max_F))).sum()) / max(1, F_hat.numel())
     raw = {"F": None if found.get("F") is None else histogram(found["F"]), "F_i": found.get("F_i")}
     return {**spread, "saturated": saturated, **{name: one for name, one in raw.items() if one is not None}}
 
@@ -141,7 +141,7 @@ def change(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, flo
             continue
         new = after[name]
         n = min(len(old), len(new)) if old.ndim else None
-        delta = (new[:n] - old[:n]).abs().double() if n is not None else (new - old).abs().double()
+        delta = (new[:n] - old[:n] if n is not None else new - old).abs().cpu().double()
         total = sums.setdefault(name.rsplit(".", 1)[0], [0.0, 0.0])
         total[0] += float(delta.sum())
         total[1] += delta.numel()

@@ -1,15 +1,12 @@
 """Learns a stream into a folder, and goes on where it stopped."""
 
 import platform
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy
@@ -18,6 +15,7 @@ from torch import Tensor
 
 import everlearn
 from everlearn import catalogue
+from everlearn.allocation import give_back
 from everlearn.benchmarks import check_device, prepare
 from everlearn.errors import RunError, sentence
 from everlearn.knobs import flat
@@ -29,6 +27,7 @@ from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config
 from everlearn.runs.folder import RunFolder
 from everlearn.runs.place import machine, moved
+from everlearn.runs.stopping import Stop, stop_signals
 from everlearn.runs.together import folder_of, same_state
 from everlearn.state import State, mapped
 from everlearn.strategy import Strategy
@@ -58,7 +57,7 @@ class Runner:
         path: Path,
         checkpoint_every: float,
         on_progress: OnProgress,
-        stop: threading.Event,
+        stop: Stop,
         loggers: Sequence[str] = (),
         ranks: Ranks = ALONE,
     ) -> None:
@@ -91,6 +90,7 @@ class Runner:
             first = self.learner.i_ + 1 if self._between_batches() else self.learner.i_
             for i in range(first, self.last + 1):
                 self._record(self._learn(i))
+                give_back()
         return self.folder.records()
 
     @contextmanager
@@ -220,7 +220,9 @@ class Runner:
         self.folder.save_checkpoint(state)
 
     def _predict(self) -> measure.Predictions:
-        return measure.predict(self.learner, self.stream, self.test, self.ranks)
+        """Evaluate. All that was learnt is saved by then, so that a stop need not wait for the end."""
+        with self.stop.at_once() if self.ranks.size == 1 else nullcontext():
+            return measure.predict(self.learner, self.stream, self.test, self.ranks)
 
     def _record(self, pending: dict[str, Any]) -> None:
         """Evaluate after B_i and write its record."""
@@ -306,24 +308,3 @@ def run(
     torch.set_num_threads(config.threads)
     with folder_of(path, ranks).locked(), stop_signals() as stop:
         return Runner(config, path, checkpoint_every, on_progress, stop, log if ranks.first else (), ranks).run()
-
-
-@contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM ask for a stop after the step at hand, with a checkpoint; a second one stops at once."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from everlearn.allocation import keep_memory
 from everlearn.errors import EverlearnError, LogWarning, RunWarning
 from everlearn.runs.config import Config
 from everlearn.runs.runner import run
@@ -20,6 +21,7 @@ from everlearn.runs.runner import run
 def main() -> int:
     """`worker [the command that asked for it]`."""
     sys.argv = ["everlearn", *sys.argv[1:]]
+    keep_memory()
     jobs: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=listen, args=(jobs,), daemon=True).start()
     try:

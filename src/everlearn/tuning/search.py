@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import torch
 from tqdm import tqdm
 
+from everlearn.allocation import keep_memory
 from everlearn.benchmarks import prepare
 from everlearn.errors import ConfigError, EverlearnError, OvershootWarning, RunError, TrainingError, sentence
+from everlearn.files import keep_whole_lines
 from everlearn.knobs import check
 from everlearn.runs import Config, run
 from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.engine import Engine, LocalEngine, folder_name
-from everlearn.runs.folder import one_process
+from everlearn.runs.folder import RunFolder, one_process
 from everlearn.runs.runner import OnProgress, choices
 from everlearn.tuning.space import Range, Space
 
@@ -187,8 +189,10 @@ class Search:
                     if trial.should_prune():
                         raise GivenUp(record["accuracy"])
 
+            where, every = place / f"seed-{seed}", self.checkpoint_every
+            for record in RunFolder(where).records():  # of a search that was stopped
+                trial.report(record["accuracy"], len(scores) * record["of"] + record["i"])
             try:
-                where, every = place / f"seed-{seed}", self.checkpoint_every
                 records = learn(config, where, checkpoint_every=every, on_progress=watch)
                 scores.append(records[-1]["accuracy"])
             except GivenUp as hopeless:
@@ -230,8 +234,9 @@ def import_optuna() -> Any:
 
 
 def journal(folder: Path) -> Any:
-    """Where a search keeps its trials."""
+    """Where a search keeps its trials; for one who knows that nobody is writing there."""
     storages = import_optuna().storages
+    keep_whole_lines(folder / "journal")
     return storages.JournalStorage(storages.journal.JournalFileBackend(str(folder / "journal")))
 
 
@@ -302,7 +307,9 @@ def _answer(answers: Any, process: Any, folder: Path) -> dict[str, Any]:
 
 
 def _there(search: Search, folder: Path, argv: list[str], answers: Any) -> None:
+    os.setsid()  # Ctrl-C reaches the parent alone, which asks this process to stop, once
     threading.Thread(target=_stop_with_the_parent, daemon=True).start()
+    keep_memory()
     try:
         answers.send(_one((search, folder, argv)))
     except EverlearnError as error:

@@ -19,7 +19,8 @@ from everlearn.runs.cluster.scheduler import Scheduler
 from everlearn.runs.config import Config
 from everlearn.runs.engine import tell_failures
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.runner import OnProgress, stop_signals
+from everlearn.runs.runner import OnProgress
+from everlearn.runs.stopping import stop_signals
 
 
 class RayEngine:

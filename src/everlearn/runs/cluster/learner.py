@@ -17,11 +17,13 @@ from typing import Any, TypedDict
 import torch
 
 import everlearn
+from everlearn.allocation import keep_memory
 from everlearn.errors import EverlearnError
 from everlearn.runs.cluster.parcels import Outbox, Parcel, nothing, unpack
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
 from everlearn.runs.runner import Runner
+from everlearn.runs.stopping import Stop
 from everlearn.runs.worker import heard
 from everlearn.state import State
 
@@ -60,8 +62,9 @@ class Learner:
     """
 
     def __init__(self) -> None:
+        keep_memory()
         self._news: queue.Queue[News] = queue.Queue(maxsize=1)  # who learns waits for who listens
-        self._stops: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+        self._stops: defaultdict[int, Stop] = defaultdict(Stop)
 
     def hello(self) -> dict[str, Any]:
         """Who is there."""
@@ -81,9 +84,7 @@ class Learner:
         """Ask for a checkpoint after the step at hand, and the end."""
         self._stops[number].set()
 
-    def _learn(
-        self, order: dict[str, Any], files: dict[str, bytes], weights: bytes | None, stop: threading.Event
-    ) -> None:
+    def _learn(self, order: dict[str, Any], files: dict[str, bytes], weights: bytes | None, stop: Stop) -> None:
         warned: list[str] = []
         parcel = nothing()
         how, kind, error, place = "done", "", "", ""
@@ -106,7 +107,7 @@ class Learner:
             how, error = "failed", traceback.format_exc()[-2000:]
         self._news.put(News(parcel=parcel, end=End(how=how, kind=kind, error=error, warned=warned, place=place)))
 
-    def _run(self, order: dict[str, Any], folder: "Posted", weights: bytes | None, stop: threading.Event) -> None:
+    def _run(self, order: dict[str, Any], folder: "Posted", weights: bytes | None, stop: Stop) -> None:
         sys.argv = ["everlearn", *order["argv"]]
         for name, value in order["environment"].items():
             os.environ.setdefault(name, value)  # what this machine says of itself comes first

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypedDict
 
 from everlearn.errors import RunError, sentence
-from everlearn.files import write_atomically
+from everlearn.files import append, write_atomically
 
 LOCK = "lock"
 GROWS = (".jsonl", ".everlearn")  # files that only grow: records, events, TensorBoard's
@@ -111,12 +111,10 @@ def deliver(folder: Path, parcel: Parcel) -> None:
 
 
 def _append(path: Path, offset: int, data: bytes) -> None:
-    with open(path, "ab", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        if size != offset:
-            raise _changed(expected=f"{path.name} with {offset} bytes", got=f"{size} in {path}")
-        file.write(data)
-        os.fsync(file.fileno())
+    size = path.stat().st_size if path.exists() else 0
+    if size != offset:
+        raise _changed(expected=f"{path.name} with {offset} bytes", got=f"{size} in {path}")
+    append(path, data, sync=True)
 
 
 def _changed(*, expected: str, got: str) -> RunError:

@@ -48,7 +48,7 @@ class Scheduler(threading.Thread):
         self._waiting: deque[Job] = deque()
         self._pending: dict[Any, Worker] = {}  # by what they were asked last
         self._idle: list[Worker] = []
-        self._weights: dict[str, Any] = {}
+        self._weights: dict[tuple[str, int, int], Any] = {}  # by path, size and time
         self._stillborn, self._looked, self._numbered = 0, 0.0, 0
         self.stopping, self.closing = threading.Event(), threading.Event()
 
@@ -223,15 +223,17 @@ class Scheduler(threading.Thread):
         """The file that the network starts from, put into the cluster once."""
         if config.weights is None:
             return None
-        if config.weights not in self._weights:
-            try:
-                data = Path(config.weights).read_bytes()
-            except OSError as error:
-                raise DataError(
-                    sentence("Weights cannot be read", expected="a file", got=error, do="Check --weights.")
-                ) from error
-            self._weights[config.weights] = self._ray.put(data)
-        return self._weights[config.weights]
+        try:
+            path = Path(config.weights)
+            about = path.stat()
+            key = config.weights, about.st_size, about.st_mtime_ns
+            if key not in self._weights:
+                self._weights[key] = self._ray.put(path.read_bytes())
+        except OSError as error:
+            raise DataError(
+                sentence("Weights cannot be read", expected="a file", got=error, do="Check --weights.")
+            ) from error
+        return self._weights[key]
 
     def _lose(self, worker: Worker, error: Exception, *, again: bool) -> None:
         """A worker died, or its machine: what it was learning goes on elsewhere from the last checkpoint here."""
