@@ -1,10 +1,12 @@
 """Who takes part, and which of Avalanche's strategies is the counterpart of which preset."""
 
+import shutil
 from dataclasses import dataclass
 
 from everlearn.catalogue import STRATEGIES
 
 SYSTEM = "plain channels_last fused, memory not kept"
+COMPILED = "plain channels_last fused, compiled"
 PLAIN = (
     "plain",
     "plain channels_last",
@@ -12,6 +14,7 @@ PLAIN = (
     "plain channels_last fused",
     "plain fused",
     SYSTEM,
+    *([COMPILED] if any(map(shutil.which, ("c++", "g++", "clang++"))) else []),
 )
 FROZEN = ("fw", "cw", "cwr", "cwr+", "cwr*")
 COUNTERPART = {

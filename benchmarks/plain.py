@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from benchmarks.contestants import SYSTEM
+from benchmarks.contestants import COMPILED, SYSTEM
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
 from benchmarks.worker import Contestant, serve
 from everlearn.models import Network
@@ -19,6 +19,7 @@ VARIANTS = {
     "plain channels_last foreach": (True, {"foreach": True}),
     "plain channels_last fused": (True, {"fused": True}),
     SYSTEM: (True, {"fused": True}),
+    COMPILED: (True, {"fused": True}),
 }
 """Whether patterns lie channels last, and options of SGD; the weights lie as the network has them."""
 
@@ -54,6 +55,8 @@ class Plain(Contestant):
         network = size.make_network()
         network.memory_format = torch.channels_last if channels_last else torch.contiguous_format
         sgd = torch.optim.SGD(network.parameters(), ETA, MOMENTUM, weight_decay=WEIGHT_DECAY, **options)
+        if self.name == COMPILED:
+            network.compile()
         if self.job == "train":
             train(network, sgd, *self.first, 1, size.minibatch)
             return lambda: train(network, sgd, *self.second, size.epochs, size.minibatch)
