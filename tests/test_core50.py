@@ -609,14 +609,16 @@ def test_a_run_on_core50(toy: Path, tmp_path: Path) -> None:
     about = json.loads((tmp_path / "run" / "config.json").read_text())["about"]
     for words in ("nine batches", "categories", "every 20th", "rebuilt from the published recipe"):
         assert words in about
+    stream, test, _ = prepare("core50-nc+32px", strategy="naive", run=2, held_out=0.25)
+    held = set(np.unique(test.session).tolist())
+    assert len(held) == 2  # whole sessions: every batch has all
+    assert not held & set(np.unique(stream.source.train.session[np.concatenate(stream.indices)]).tolist())
+    assert isinstance(stream.source.train.x, np.memmap)
     stream, test, _ = prepare("core50-ni+32px", strategy="naive", run=2, held_out=0.25)
     sessions = [int(s) for places in stream.indices for s in np.unique(stream.source.train.session[places])]
-    held = set(np.unique(test.session).tolist())
-    order = [s[0] for s in recipe()["ni"][1]]
-    assert len(held) == 2
-    assert sessions == [s for s in order if s not in held]
-    assert len(stream[0].x) == 100
-    assert isinstance(stream.source.train.x, np.memmap)
+    assert sessions == [s[0] for s in recipe()["ni"][1]]  # a batch is a session: a part of each class of it
+    assert set(np.unique(test.session)) == set(sessions)
+    assert (len(stream[0].x), len(test)) == (50, 400)
 
 
 def test_getting_the_data(

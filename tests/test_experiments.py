@@ -11,6 +11,7 @@ import torch
 from everlearn import catalogue
 from everlearn.benchmarks import benchmark_of, prepare
 from everlearn.cli import main
+from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError
 from everlearn.experiments import EXPERIMENTS
 from everlearn.experiments.reproduce import Order, configs, described
@@ -44,7 +45,8 @@ def epochs(name: str, budget: Any) -> dict[str, tuple[int, int]]:
     """Epochs on B_1 and later, by strategy."""
     found = {}
     for _, config in configs(EXPERIMENTS[name], Order(budget=budget)):
-        training = preset(config.strategy, config.setting or "cifarnet/icifar-100", config.knobs).training
+        setting = config.setting or benchmark_of(config.benchmark).setting
+        training = preset(config.strategy, setting, config.knobs).training
         found[config.strategy] = (training.first.epochs, training.later.epochs)
     return found
 
@@ -60,6 +62,9 @@ def test_the_paper_s_budget_has_the_paper_s_epochs() -> None:
         "ar1": (60, 60),
         "cumulative": (180, 180),
     }
+    split = {"naive": (60, 60), "lwf": (20, 20), "ewc": (60, 25), "si": (60, 60), "cwr": (60, 60)}
+    assert epochs("mt-vs-sit", "paper") == split
+    assert epochs("core50-nc", "paper")["naive"] > (1, 1)
 
 
 def test_the_cpu_s_budget_has_four_epochs_and_settings_of_its_own() -> None:
@@ -69,12 +74,46 @@ def test_the_cpu_s_budget_has_four_epochs_and_settings_of_its_own() -> None:
     assert found == {"cifarnet/icifar-100/cpu"}
     assert {config.setting for _, config in configs(EXPERIMENTS["icifar100"], Order(budget="paper"))} == {None}
     assert {config.setting for _, config in configs(EXPERIMENTS["ablation"], Order(benchmark="digits"))} == {None}
-    split = preset("lwf", "cifarnet/cifar-split-6/cpu")
-    assert split.training.first.eta == 0.01
-    assert isinstance(split.regulariser, LWF)
+    for name in ("table2", "core50-nc", "25x2", "no-fc"):
+        assert set(epochs(name, "cpu").values()) == {(1, 1)}
+    assert preset("lwf", "cifarnet/cifar-split-6/cpu").training.first.eta == 0.01
     stream = [50_000, *[5_000] * 5]
     shares = [1 - n / sum(stream[: i + 1]) for i, n in enumerate(stream)][1:]
-    assert split.regulariser.map[0] == pytest.approx((min(shares), max(shares)))
+    for setting in ("cifarnet/cifar-split-6", "cifarnet/cifar-split-6/cpu"):
+        lwf = preset("lwf", setting).regulariser
+        assert isinstance(lwf, LWF)
+        assert lwf.map[0] == pytest.approx((min(shares), max(shares)))
+
+
+@pytest.mark.parametrize("budget", ["cpu", "paper"])
+def test_the_ablation_is_one_step_at_a_time(budget: Any) -> None:
+    """From CWR to CWR+ nothing changes but the head."""
+    found = dict(configs(EXPERIMENTS["ablation"], Order(budget=budget)))
+    slots = {
+        folder: preset(config.strategy, config.setting or "cifarnet/icifar-100", config.knobs)
+        for folder, config in found.items()
+        if config.strategy != "naive"
+    }
+    assert len({repr(one.training) for one in slots.values()}) == 1
+    assert len({repr(one.head) for one in slots.values()}) == len(slots) == 6
+
+
+def test_classes_that_never_come_are_not_tested() -> None:
+    """CIFAR-10/100 Split's first six batches are of 60 of the 110 classes."""
+    y = np.repeat(np.arange(110), 2)
+    patterns = Patterns(np.broadcast_to(y[:, None, None, None], (220, 3, 32, 32)).astype(np.uint8), y)
+    source = Source("toy", patterns, patterns, tuple(f"c{c}" for c in range(110)))
+    chosen = benchmark_of("cifar-split-6")
+    for run in (1, 2):
+        stream = chosen.stream("cifar-split-6", source, run)
+        assert [len(classes) for classes in stream.batches] == [10] * 6
+        assert stream.batches[0] == list(range(10))
+        assert sorted(set(stream.test.y.tolist())) == list(range(60)) == sorted(stream.order)
+        names = {f"c{int(x[0, 0, 0])}" for x in stream.test.x}
+        assert names == set(stream.source.classes)
+        for batch in stream:
+            assert [f"c{int(x[0, 0, 0])}" for x in batch.x] == [stream.source.classes[c] for c in batch.y]
+    assert benchmark_of("cifar-split-11").stream("cifar-split-11", source, 1).source.classes == source.classes
 
 
 def test_what_the_variants_are() -> None:

@@ -199,6 +199,14 @@ def test_half_a_line_in_the_journal_is_cut_off(tmp_path: Path) -> None:
         assert len(Search(config("naive"), trials=trials).run(tmp_path)["scores"]) == trials
 
 
+def test_fewer_trials_than_before_count_the_first_alone(tmp_path: Path) -> None:
+    """So that strategies that were searched for longer have no advantage."""
+    whole = Search(config("naive"), trials=3).run(tmp_path)
+    short = Search(config("naive"), trials=2).run(tmp_path)
+    assert short["scores"] == whole["scores"][:2]
+    assert (short["score"], short["given_up"]) == (max(whole["scores"][:2]), 0)
+
+
 def test_two_processes_on_one_search(tmp_path: Path) -> None:
     """The second is refused, and leaves the first one's trials alone."""
     with (

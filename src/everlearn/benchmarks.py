@@ -83,11 +83,13 @@ def _core50_nic(name: str, source: Source, run: int) -> Stream:
 
 
 def _cifar_split(count: int) -> Callable[[str, Source, int], Stream]:
-    """All of CIFAR-10, then ten classes of CIFAR-100 at a time, in the run's order."""
+    """All of CIFAR-10, then ten classes of CIFAR-100 at a time, in the run's order; other classes are left out."""
 
     def stream(name: str, source: Source, run: int) -> Stream:
         later = groups([10 + c for c in class_order(100, run)], [10] * 10)
-        return nc(name, source, [list(range(10)), *later][:count])
+        order = [list(range(10)), *later][:count]
+        there = sorted(c for group in order for c in group)
+        return nc(name, source.only(there), [[there.index(c) for c in group] for group in order])
 
     return stream
 
@@ -142,8 +144,10 @@ BENCHMARKS: dict[str, Benchmark] = {
         setting="cifarnet/icifar-100",
         variants={"joined": {"stream": _growing([10, 30, 30, 30])}},
     ),
-    "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet"),
-    "cifar-split-11": Benchmark(data.cifar10_100, _cifar_split(11), network="cifarnet"),
+    "cifar-split-6": Benchmark(data.cifar10_100, _cifar_split(6), network="cifarnet", setting="cifarnet/cifar-split-6"),
+    "cifar-split-11": Benchmark(
+        data.cifar10_100, _cifar_split(11), network="cifarnet", setting="cifarnet/cifar-split-6"
+    ),
     "split-mnist": Benchmark(data.mnist, _growing([2] * 5)),
     "split-fashion": Benchmark(data.fashion_mnist, _growing([2] * 5)),
     "permuted-mnist": Benchmark(data.permuted_mnist, _sessions_in_order),
@@ -255,7 +259,7 @@ def prepare(
     stream = chosen.stream(benchmark, source, run)
     if held_out:
         stream = hold_out(stream, held_out, seed)
-    net = make_network(network or chosen.network, source, seed)
+    net = make_network(network or chosen.network, stream.source, seed)
     if weights is not None:
         load_weights(weights, net)
     learner = build(
@@ -287,17 +291,20 @@ def check_device(name: str) -> None:
 def hold_out(stream: Stream, share: float, seed: int) -> Stream:
     """The stream with a part of its training patterns in place of the test set; batches left empty are dropped.
 
-    Where there are sessions, whole sessions are held out, since the test set is of other sessions too; else a share of
-    every class; which, the seed says.
+    Where every batch is of several sessions, whole sessions are held out, since the test set is of other sessions too;
+    else a share of every class of every batch; which, the seed says.
     """
     train, rng = stream.source.train, np.random.default_rng(seed)
     sessions = np.unique(train.session)
-    if len(sessions) > 1:
-        held = np.isin(train.session, rng.permutation(sessions)[: max(1, round(share * len(sessions)))])
+    out = rng.permutation(sessions)[: max(1, round(share * len(sessions)))]
+    by_session = np.isin(train.session, out)
+    if len(sessions) > 1 and not any(by_session[places].all() for places in stream.indices):
+        held = by_session
     else:
+        rng = np.random.default_rng(seed)
         held = np.zeros(len(train), dtype=bool)
-        for places in (np.flatnonzero(train.y == c) for c in np.unique(train.y)):
-            held[rng.permutation(places)[: max(1, round(share * len(places)))]] = True
+        for places in (places[train.y[places] == c] for c in np.unique(train.y) for places in stream.indices):
+            held[rng.permutation(places)[: min(len(places) - 1, max(1, round(share * len(places))))]] = len(places) > 1
     test = Patterns(train.x[held], train.y[held], train.session[held])
     kept = tuple(places[~held[places]] for places in stream.indices)
     return replace(stream, source=replace(stream.source, test=test), indices=tuple(filter(len, kept)))

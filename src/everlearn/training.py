@@ -30,6 +30,7 @@ class Phase:
 
     def __post_init__(self) -> None:
         check_types(self)
+        object.__setattr__(self, "schedule", tuple(map(tuple, self.schedule)))  # files have lists
         check(self.epochs >= 1, "Too few epochs", expected="1 or more", got=self.epochs, do="Raise epochs.")
         check(self.eta > 0, "A bad learning rate", expected="more than 0", got=self.eta, do="Raise eta.")
         shares = [share for share, _ in self.schedule]

@@ -51,7 +51,13 @@ def add(commands: Commands) -> None:
     again.add_argument("--runs", type=int, default=1, metavar="R", help="runs 1 to R")
     again.add_argument("--benchmark", help="in place of the experiment's own")
     knob_options(again)
-    again.add_argument("--weights", metavar="FILE", help="what the networks start from: see pretrain and weights")
+    again.add_argument(
+        "--weights",
+        action="append",
+        default=[],
+        metavar="[NETWORK=]FILE",
+        help="what the networks start from, or one of them; may be repeated: see pretrain and weights",
+    )
     engine_options(again)
     place_options(again)
     again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
@@ -156,7 +162,7 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
         runs=arguments.runs,
         benchmark=arguments.benchmark,
         knobs=knobs_of(arguments),
-        weights=arguments.weights,
+        weights=tuple(arguments.weights),
         device=arguments.device,
         threads=arguments.threads,
         cpus=arguments.cpus,

@@ -1,6 +1,7 @@
 """What every source of data gives: training and test patterns with their classes and sessions."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,18 @@ class Source:
     test: Patterns
     classes: tuple[str, ...]
     synthetic: bool = False
+
+    def only(self, classes: Sequence[int]) -> "Source":
+        """The patterns of these classes, which are numbered anew in this order."""
+        new = np.full(len(self.classes), -1)
+        new[list(classes)] = np.arange(len(classes))
+
+        def part(of: Patterns) -> Patterns:
+            places = np.flatnonzero(new[of.y] >= 0)
+            return Patterns(of.x[places], new[of.y[places]], of.session[places])
+
+        names = tuple(self.classes[c] for c in classes)
+        return replace(self, train=part(self.train), test=part(self.test), classes=names)
 
     @property
     def shape(self) -> tuple[int, int, int]:

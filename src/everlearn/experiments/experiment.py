@@ -13,12 +13,16 @@ CPU = {
 }
 """Settings of four epochs a batch, by benchmark, where the paper's would take days without an accelerator."""
 
+CORE50 = {"training.first.epochs": 1, "training.later.epochs": 1}
+"""On CORe50 the CPU's budget is one epoch a batch, with the paper's hyperparameters."""
+
 
 @dataclass(frozen=True)
 class Variant:
     """One line, bar or strip of a figure: a strategy with its knobs, under a label.
 
-    benchmark, network: where they differ from the experiment's own.
+    benchmark, network: where they differ from the experiment's own. rates: another strategy, whose epochs and rates it
+    takes, so that it differs from it in nothing else.
     """
 
     label: str
@@ -26,6 +30,7 @@ class Variant:
     knobs: dict[str, Any] = field(default_factory=dict)
     benchmark: str | None = None
     network: str | None = None
+    rates: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,7 @@ class Experiment:
         if network == "googlenet-128":
             return "googlenet/core50"
         return CPU.get(benchmark) if budget == "cpu" else None
+
+    def knobs(self, budget: Budget, benchmark: str) -> dict[str, Any]:
+        """What a budget turns beside the setting."""
+        return CORE50 if budget == "cpu" and benchmark.startswith("core50") else {}

@@ -54,12 +54,12 @@ def head_growth(_benchmark: str) -> list[Variant]:
 
 
 def ablation(_benchmark: str) -> list[Variant]:
-    """From CWR to CWR+, one step at a time, and what the paper tried beside it."""
+    """From CWR to CWR+, one step at a time at CWR+'s rates, and what the paper tried beside it."""
     same: dict[str, Any] = {"cwr.init": "constant", "cwr.init_scale": 0.01}
     return [
-        Variant("CWR", "cwr"),
-        Variant("CWR, mean shift", "cwr", {"cwr.shift": "batch", "cwr.w_1": 1.0}),
-        Variant("CWR, zero init", "cwr", {"cwr.init": "zero"}),
+        Variant("CWR", "cwr", rates="cwr+"),
+        Variant("CWR, mean shift", "cwr", {"cwr.shift": "batch", "cwr.w_1": 1.0}, rates="cwr+"),
+        Variant("CWR, zero init", "cwr", {"cwr.init": "zero"}, rates="cwr+"),
         Variant("CWR+ (both)", "cwr+"),
         Variant("CWR+, unit deviation", "cwr+", {"cwr.unit_std": True}),
         Variant("CWR+, equal constant", "cwr+", same),
@@ -100,9 +100,17 @@ def lwf_settings(_benchmark: str) -> list[Variant]:
 
 
 def networks(_benchmark: str) -> list[Variant]:
-    """Everything at once, by network."""
-    names = {"CaffeNet": "caffenet-128", "NiN": "nin-128", "GoogLeNet": "googlenet-128", "ResNet-50": "resnet-50"}
-    return [Variant(label, "cumulative", network=network) for label, network in names.items()]
+    """Everything at once, by network, with the minibatches of Table 2."""
+    names = {
+        "CaffeNet": ("caffenet-128", 256),
+        "NiN": ("nin-128", 256),
+        "GoogLeNet": ("googlenet-128", 64),
+        "ResNet-50": ("resnet-50", 12),
+    }
+    return [
+        Variant(label, "cumulative", {"training.minibatch": minibatch}, network=network)
+        for label, (network, minibatch) in names.items()
+    ]
 
 
 def only(*names: str) -> Any:

@@ -21,18 +21,29 @@ class Order:
     """How an experiment is to be run.
 
     runs: orders of the classes, 1 to so many; benchmark: in place of the experiment's own; knobs: turned in every
-    variant, last.
+    variant, last; weights: what networks start from, FILE for all or NETWORK=FILE for one.
     """
 
     budget: Budget = "cpu"
     runs: int = 1
     benchmark: str | None = None
     knobs: dict[str, Any] | None = None
-    weights: str | None = None
+    weights: tuple[str, ...] = ()
     device: str = "cpu"
     threads: int = 1
     cpus: float | None = None
     gpus: float | None = None
+
+    def weights_of(self, network: str) -> str | None:
+        """The file that a network starts from, None for fresh weights.
+
+        >>> order = Order(weights=("nin-128=n.safetensors", "c.safetensors"))
+        >>> order.weights_of("nin-128"), order.weights_of("caffenet-128")
+        ('n.safetensors', 'c.safetensors')
+        """
+        for_all = [one for one in self.weights if one.partition("=")[0] not in catalogue.MODELS]
+        for_it = [one.partition("=")[2] for one in self.weights if one.partition("=")[0] == network]
+        return next(iter([*for_it, *for_all]), None)
 
 
 def experiment_of(name: str) -> Experiment:
@@ -59,21 +70,34 @@ def configs(experiment: Experiment, order: Order) -> list[tuple[str, Config]]:
 def _config(
     experiment: Experiment, order: Order, variant: Variant, benchmark: str, network: str | None, run: int
 ) -> Config:
-    place = variant.benchmark or benchmark
+    place, network = variant.benchmark or benchmark, variant.network or network
+    setting = experiment.setting(order.budget, place, network)
+    rates = _rates(variant.rates, setting or benchmark_of(place).setting) if variant.rates else {}
     return Config(
         benchmark=place,
         strategy=variant.strategy,
         run=run,
-        setting=experiment.setting(order.budget, place, variant.network or network),
-        network=variant.network or network,
-        weights=order.weights,
-        knobs={**variant.knobs, **(order.knobs or {})},
+        setting=setting,
+        network=network,
+        weights=order.weights_of(network or benchmark_of(place).network),
+        knobs={**rates, **experiment.knobs(order.budget, place), **variant.knobs, **(order.knobs or {})},
         device=order.device,
         threads=order.threads,
         cpus=order.cpus,
         gpus=order.gpus,
         batches=experiment.batches,
     )
+
+
+def _rates(strategy: str, setting: str | None) -> dict[str, Any]:
+    """A strategy's epochs and rates, as knobs."""
+    training = preset(strategy, setting).training
+    found: dict[str, Any] = {}
+    for phase in ("first", "later"):
+        one = getattr(training, phase)
+        values = {"epochs": one.epochs, "eta": one.eta, "schedule": [list(point) for point in one.schedule]}
+        found |= {f"training.{phase}.{name}": value for name, value in values.items()}
+    return found
 
 
 def reproduce(
@@ -89,7 +113,10 @@ def reproduce(
         album = figures.draw(folder, folder / "figures", [*experiment.figures, "table", "paired"], by="folder")
         written += album.paths
     if experiment.trajectories:
-        found = {variant: trajectories(config) for variant, config in _by_variant(configs(experiment, order)).items()}
+        found = {
+            variant: trajectories(config, out / variant / "run-1" / "trajectories.json")
+            for variant, config in _by_variant(configs(experiment, order)).items()
+        }
         written += write_table(found, out / "figures" / "trajectories")
     return [*written, report.write(out, pictures=figures.pictures)]
 

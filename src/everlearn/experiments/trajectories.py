@@ -28,8 +28,21 @@ def shares(way: Tensor, distance: Tensor) -> dict[str, float]:
     return {"unmoved": float(unmoved.float().mean()), "closed": float(closed.float().mean())}
 
 
-def trajectories(config: Config) -> list[dict[str, Any]]:
-    """What is known of the weights' ways after each batch, and of the importances F that came of them."""
+def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
+    """What is known of the weights' ways after each batch, and of the importances F that came of them.
+
+    path: a file that keeps it, so that it is learnt once.
+    """
+    asked = {"config": config.to_json()}
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if {name: kept.get(name) for name in asked} != asked:
+        kept = {**asked, "found": _followed(config)}
+        write_atomically(path, json.dumps(kept, indent=1).encode())
+    found: list[dict[str, Any]] = kept["found"]
+    return found
+
+
+def _followed(config: Config) -> list[dict[str, Any]]:
     stream, _, learner = prepare(config.benchmark, **choices(config))
     found = []
     for batch in list(stream)[: config.batches]:

@@ -128,7 +128,8 @@ class Search:
         }
 
     def _made(self, study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
-        return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.COMPLETE,))
+        """The trials that count: a search that was once longer gives what it would have given."""
+        return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.COMPLETE,))[: self.trials]
 
     def _space(self) -> Space:
         stream, _, learner = prepare(self.config.benchmark, **choices(replace(self.config, device="cpu")))
