@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from everlearn import catalogue
 from everlearn.benchmarks import benchmark_of, prepare
@@ -211,3 +212,15 @@ def test_any_source_as_one_batch(tmp_path: Path) -> None:
     assert learner.network.input_shape == (1, 8, 8)
     with pytest.raises(ConfigError, match=r"Unknown source: expected one of \['digits'"):
         prepare("whole:nothing", strategy="naive")
+
+
+def test_a_folder_of_images_is_scaled_for_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path / "data"))
+    for name in "ab":
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for k in range(5):
+            Image.new("RGB", (150, 140), (40 * k, 0, 0)).save(tmp_path / "photos" / name / f"{k}.png")
+    for network, side in (("nin-128", 128), (None, 32)):
+        stream, test, learner = prepare(f"whole:{tmp_path / 'photos'}", strategy="naive", network=network)
+        assert stream[0].x.shape[1:] == (3, side, side)
+        assert learner.scores(test.x, rows="all").shape == (2, 2)

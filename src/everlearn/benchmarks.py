@@ -167,13 +167,19 @@ SOURCES: dict[str, Callable[[], Source]] = {
 """Sources by name, for whole:NAME."""
 
 
-def _source(name: str) -> Source:
-    """A source by name, a .npz file or a folder of images."""
+SIDES = {"caffenet-128": 128, "caffenet-128-conv": 128, "googlenet-128": 128, "nin-128": 128}
+SIDES |= {"caffenet": 227, "googlenet": 224, "efficientnet-lite0": 224, "efficientnet-lite0-imagenet": 224}
+"""What a folder of images is scaled to for a network; for others, 32 pixels."""
+
+
+def _source(name: str, network: str | None = None) -> Source:
+    """A source by name, a .npz file or a folder of images, which are scaled for the network."""
     path = Path(name)
     if name in SOURCES:
         return SOURCES[name]()
     if path.is_dir():
-        return data.image_folder(path)
+        side = SIDES.get(network or "", 32)
+        return data.image_folder(path, size=(side, side))
     if path.suffix == ".npz":
         return data.npz(path)
     raise ConfigError(
@@ -186,13 +192,14 @@ def _source(name: str) -> Source:
     )
 
 
-def benchmark_of(name: str) -> Benchmark:
+def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px.
 
     whole:SOURCE is any source as one batch, by name (whole:cifar10) or by path (whole:photos/, whole:mine.npz).
+    network: that folders of images are scaled for.
     """
     if name.startswith(WHOLE):
-        return Benchmark(partial(_source, name.removeprefix(WHOLE)), _whole)
+        return Benchmark(partial(_source, name.removeprefix(WHOLE), network), _whole)
     base, *variants = name.split("+")
     if base not in BENCHMARKS:
         raise ConfigError(
@@ -254,7 +261,7 @@ def prepare(
     weights: a file of weights of ours that the network starts from. ranks: the processes that learn it together.
     """
     check_device(device)
-    chosen = benchmark_of(benchmark)
+    chosen = benchmark_of(benchmark, network)
     source = chosen.source()
     stream = chosen.stream(benchmark, source, run)
     if held_out:

@@ -21,7 +21,7 @@ def pretrain(
     The run is in OUT.run beside the file OUT.safetensors: the same command again goes on with it.
     """
     folder = out.with_suffix(".run")
-    chosen = benchmark_of(config.benchmark)
+    chosen = benchmark_of(config.benchmark, config.network)
     stream = chosen.stream(config.benchmark, chosen.source(), config.run)
     if len(stream) != 1:
         raise ConfigError(
