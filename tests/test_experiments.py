@@ -204,6 +204,21 @@ def test_pretraining_takes_one_batch(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not list(tmp_path.iterdir())  # refused before anything was learnt
 
 
+@pytest.mark.filterwarnings("ignore::everlearn.errors.OvershootWarning")  # SI on digits is tuned to 1.5
+def test_importance_follows_the_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["reproduce", "importance", "--benchmark=digits", *QUICK, f"--out={tmp_path}"]
+    assert main(command) == 0
+    found = json.loads((tmp_path / "figures" / "trajectories.json").read_text())
+    assert list(found) == ["EWC", "SI"]
+    for one in found.values():
+        assert [batch["i"] for batch in one] == [1, 2, 3]
+        assert all(0 <= batch["unmoved"] <= 1 and 0 <= batch["closed"] <= 1 for batch in one)
+    assert "| SI | 3 |" in (tmp_path / "figures" / "trajectories.md").read_text()
+    assert not list((tmp_path / "figures").glob("*table.md"))  # three of four batches are no finished stream
+    monkeypatch.setattr("everlearn.experiments.trajectories.prepare", None)  # nothing is learnt again
+    assert main(command) == 0
+
+
 def test_any_source_as_one_batch(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (20, 8, 8), dtype=np.uint8), y=np.arange(20) % 2)

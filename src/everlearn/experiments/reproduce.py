@@ -110,7 +110,8 @@ def reproduce(
     written: list[Path] = []
     for network in experiment.networks:
         folder = out / (network or "")
-        album = figures.draw(folder, folder / "figures", [*experiment.figures, "table", "paired"], by="folder")
+        tables = () if experiment.batches else ("table", "paired")  # which are of whole streams
+        album = figures.draw(folder, folder / "figures", [*experiment.figures, *tables], by="folder")
         written += album.paths
     if experiment.trajectories:
         found = {
