@@ -168,7 +168,11 @@ def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_pa
     """
     slow = ["--set", "training.first.epochs=2000", "--checkpoint-every=1e9", "--benchmark=digits"]
     call = [sys.executable, "-m", "everlearn", command, "--strategies=ar1,naive", "--jobs=2", f"--out={tmp_path}"]
-    process = subprocess.Popen([*call, *slow], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a shell's background job ignore it
+    try:
+        process = subprocess.Popen([*call, *slow], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    finally:
+        signal.signal(signal.SIGINT, usual)
     below = {"compare": "{}/run-1", "tune": "search/{}/trial-0/seed-1"}[command]
     folders = [tmp_path / below.format(strategy) for strategy in ("ar1", "naive")]
     until(lambda: all(read_lines(folder / "events.jsonl") for folder in folders))
