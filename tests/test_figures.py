@@ -241,6 +241,62 @@ def test_confusion_strip(series: list[Series], records: dict[str, list[list[Json
         assert (low, high, axes.get_ylim()[0]) == (0, 7, 7)  # the first class on top
 
 
+def drawn_by(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Figure]:
+    """The figures that the album draws under a name, as it draws them."""
+    kept, draw = list[Figure](), DRAWN[name]
+
+    def watched(*series: Any, **options: Any) -> Figure:
+        kept.append(draw(*series, **options))
+        return kept[-1]
+
+    monkeypatch.setitem(DRAWN, name, watched)
+    return kept
+
+
+def test_the_album_hands_options_on(
+    made: tuple[Path, Any],
+    records: dict[str, list[list[Json]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last two matrices only, counted from the end, of whatever stream."""
+    kept = drawn_by(monkeypatch, "confusion_strip")
+    options = {"confusion_strip": {"batches": [-2, -1]}}
+    album = figures.draw(made[0] / "ewc", tmp_path, ["confusion_strip", "table"], options=options)
+    assert [path.name for path in album.paths] == [
+        f"digits-{k}" for k in ("confusion_strip.png", "confusion_strip.svg", "table.md")
+    ]
+    (figure,) = kept
+    grid = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in grid] == ["B₂", "B₃"]
+    for axes, record in zip(grid, records["EWC"][0][1:], strict=True):
+        matrix = np.array(record["confusion"])
+        assert np.asarray(axes.images[0].get_array()) == pytest.approx(matrix / matrix.sum(axis=1, keepdims=True))
+    assert "2 of the 3 batches are shown" in texts(figure)
+    with pytest.raises(ConfigError, match="got \\['pies'\\]"):
+        figures.draw(made[0], tmp_path, ["bars"], options={"pies": {}})
+
+
+@pytest.mark.parametrize("batches", [[0], [0, 1], [4], [-4], []])
+def test_bad_batches_are_said(series: list[Series], batches: list[int]) -> None:
+    with pytest.raises(ConfigError, match="from 1 to 3, or -1 for the last"):
+        figures.confusion_strip(series, batches=batches)
+
+
+def test_order(made: tuple[Path, Any], tmp_path: Path) -> None:
+    """Labels that are named come first, in the order of their names, in figures and tables; their colours too."""
+    order = ["lwf", "ewc", "absent", "ar1"]
+    found = figures.load(made[0], by="folder", order=order)["digits"]
+    assert [one.label for one in found] == ["lwf", "ewc", "ar1", "cwr+"]
+    assert found[0].look == figures.load(made[0], by="folder")["digits"][0].look
+    figures.draw(made[0], tmp_path, ["table"], "folder", order=order)
+    rows = (tmp_path / "digits-table.md").read_text().splitlines()[2:6]
+    assert [row.split("|")[1].strip() for row in rows] == ["lwf", "ewc", "ar1", "cwr+"]
+    plain = [one.label for one in figures.load(made[0])["digits"]]
+    by_strategy = [one.label for one in figures.load(made[0], order=["LWF"])["digits"]]
+    assert by_strategy == ["LWF", *(label for label in plain if label != "LWF")]
+
+
 def test_classes_without_test_patterns_are_grey(tmp_path: Path) -> None:
     def without(record: Json) -> Json:
         record["confusion"][2] = [0] * 10

@@ -62,18 +62,27 @@ def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
     return found
 
 
-def load(folder: Path, by: Literal["strategy", "folder"] = "strategy") -> dict[str, list[Series]]:
+def load(
+    folder: Path, by: Literal["strategy", "folder"] = "strategy", order: Sequence[str] = ()
+) -> dict[str, list[Series]]:
     """All runs in a folder and below it, as series by the name of their benchmark.
 
-    by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label.
+    by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label. order: labels that
+    come first, in this order; the others follow, the best strategy first, and folders by name.
     """
     runs = read(folder)
+    first = {label: k for k, label in reversed(list(enumerate(order)))}
+
+    def place(label: str) -> int:
+        return first.get(label, len(order))
+
     if by == "strategy":
-        return {bench.name: series_of(bench) for bench in benchmarks(runs)}
+        return {bench.name: sorted(series_of(bench), key=lambda one: place(one.label)) for bench in benchmarks(runs)}
     found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         found.setdefault(run.benchmark.removesuffix(JOINED), {}).setdefault(_label(run, folder), []).append(run)
-    return {name: labelled(members) for name, members in sorted(found.items())}
+    ordered = {name: sorted(members, key=lambda label: (place(label), label)) for name, members in found.items()}
+    return {name: labelled({label: found[name][label] for label in ordered[name]}) for name in sorted(found)}
 
 
 def _label(run: Run, folder: Path) -> str:
