@@ -221,6 +221,93 @@ def test_mt_runs_stand_beside_sit_runs(tmp_path: Path) -> None:
     assert sorted(names) == ["CWR", "EWC"]
 
 
+FIVE = ("naive", "ewc", "lwf", "si", "cwr")
+"""Who is compared in the paper's figure; CWR in SIT alone."""
+
+
+def five(root: Path) -> dict[tuple[str, str], list[Json]]:
+    """The paper's five strategies, two runs each, in folders named as by an experiment; the last records."""
+    found: dict[tuple[str, str], list[Json]] = {}
+    for strategy in FIVE:
+        title = "Naive" if strategy == "naive" else strategy.upper()
+        for part, knobs in (("MT", {"head": "per_task"}), ("SIT", {})):
+            for run in (1, 2) if (strategy, part) != ("cwr", "MT") else ():
+                folder = root / f"{title} {part}" / f"run-{run}"
+                shift = {"accuracy_mt": [0.9 - 0.1 * FIVE.index(strategy) - 0.01 * run * j for j in range(3)]}
+                write_run(folder, "digits", strategy, run, sizes=SIZES, knobs=knobs)
+                found.setdefault((title, part), []).append(edit(folder, lambda r, s=shift: r | s)[-1])  # type: ignore[misc]
+    return found
+
+
+def middles(axes: Axes) -> dict[str, list[float]]:
+    """Where the bars of each label stand."""
+    groups = [one for one in axes.containers if hasattr(one, "patches")]
+    return {
+        str(one.get_label()): [bar.get_x() + bar.get_width() / 2 for bar in cast(Any, one).patches] for one in groups
+    }
+
+
+def colours(axes: Axes) -> dict[str, str]:
+    groups = [one for one in axes.containers if hasattr(one, "patches")]
+    return {str(one.get_label()): to_hex(cast(Any, one).patches[0].get_facecolor()) for one in groups}
+
+
+@pytest.mark.parametrize("by", ["folder", "strategy"])
+def test_a_strategy_has_one_name_and_colour_in_mt_and_sit(
+    by: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five names, not nine, whether folders or heads tell MT from SIT; groups of bars stand around their ticks."""
+    five(tmp_path / "runs")
+    order = [f"{name} {part}" for part in ("MT", "SIT") for name in ("Naive", "EWC", "LWF", "SI", "CWR")]
+    kept = drawn_by(monkeypatch, "mt_vs_sit")
+    figures.draw(tmp_path / "runs", tmp_path / "out", ["mt_vs_sit"], by, order=order)
+    (figure,) = kept
+    names = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert sorted(names) == ["CWR", "EWC", "LWF", "Naive", "SI"]
+    if by == "folder":
+        assert names == ["Naive", "EWC", "LWF", "SI", "CWR"]
+    mt, sit = figure.axes
+    assert (len(middles(mt)), len(middles(sit))) == (4, 5)
+    for axes in (mt, sit):
+        ticks = list(axes.get_xticks())
+        for k, tick in enumerate(ticks):
+            assert statistics.fmean(xs[k] for xs in middles(axes).values()) == pytest.approx(tick)
+    both = [{label.split()[0]: shade for label, shade in colours(axes).items()} for axes in (mt, sit)]
+    assert both[0].items() <= both[1].items()
+    assert len(set(both[1].values())) == 5
+
+
+def test_the_numbers_of_mt_and_sit_stand_beside_the_figure(tmp_path: Path) -> None:
+    """MT is what the record says of runs with a head a task, SIT comes from the matrices of the others."""
+    last = five(tmp_path / "runs")
+    album = figures.draw(tmp_path / "runs", tmp_path / "out", ["mt_vs_sit"], "folder")
+    assert [path.name for path in album.paths] == [f"digits-mt_vs_sit{end}" for end in (".png", ".svg", "-table.md")]
+    lines = album.paths[-1].read_text().splitlines()
+    assert lines[0] == "| Strategy | Scenario | Runs | B1 | B2 | B3 | Average |"
+    rows = {
+        tuple(row[:2]): row[2:] for line in lines[2:11] for row in [[c.strip() for c in line.strip("|").split("|")]]
+    }
+    assert rows.keys() == last.keys()
+    for (name, part), records in last.items():
+        each = [r["accuracy_mt"] if part == "MT" else [on(r, batch) for batch in r["batches"]] for r in records]
+        columns = [*zip(*each, strict=True), tuple(statistics.fmean(row) for row in each)]
+        assert rows[name, part] == ["2", *(toys.said(list(column)) for column in columns)]
+    assert "a head for each task" in lines[-1]
+
+
+def test_names_that_would_clash_in_a_scenario_are_kept(tmp_path: Path) -> None:
+    """Two in SIT that would both be EWC keep their labels; a longer stream has MT above SIT."""
+    for label, lam in (("EWC", 1.0), ("EWC SIT", 2.0)):
+        write_run(tmp_path / label / "run-1", "digits", "ewc", sizes=[1] * 20, knobs={"ewc.lam": lam})
+    write_run(tmp_path / "EWC MT" / "run-1", "digits", "ewc", sizes=[1] * 20, knobs={"head": "per_task"})
+    found = figures.load(tmp_path, "folder")["digits"]
+    figure = figures.mt_vs_sit([one for one in found if not one.knows_task], [one for one in found if one.knows_task])
+    assert sorted(one.get_text() for one in figure.legends[0].get_texts()) == ["EWC", "EWC SIT"]
+    mt, sit = (axes.get_position() for axes in figure.axes)
+    assert (mt.x0, mt.y0 > sit.y1) == (sit.x0, True)
+    assert figures.mt_vs_sit_table(found).count("\n| EWC") == 3
+
+
 def test_confusion_strip(series: list[Series], records: dict[str, list[list[Json]]]) -> None:
     figure = figures.confusion_strip(series)
     grid = [axes for axes in figure.axes if axes.images]
@@ -727,6 +814,7 @@ def test_the_command_draws_all_that_can_be(
     assert main(["figures", str(made[0] / "ar1"), "--out", str(tmp_path / "all")]) == 0
     names = {path.name for path in (tmp_path / "all").iterdir()}
     wanted = {f"digits-{name}.{kind}" for name in DRAWN for kind in ("png", "svg")} | {
+        "digits-mt_vs_sit-table.md",
         "digits-table.md",
         "digits-paired.md",
     }

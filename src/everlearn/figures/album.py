@@ -16,6 +16,7 @@ from everlearn.figures.importance import importance_histograms
 from everlearn.figures.matrices import confusion_strip
 from everlearn.figures.paired import paired_table
 from everlearn.figures.saving import save, write
+from everlearn.figures.scenarios import mt_vs_sit_table, split
 from everlearn.figures.series import Series, load
 from everlearn.figures.strengths import strength
 from everlearn.figures.table import markdown_table
@@ -24,8 +25,7 @@ from everlearn.figures.weights import weight_change_3d, weight_change_heat
 
 def _mt_vs_sit(series: Sequence[Series], **options: Any) -> Figure:
     """Runs that know the task beside those that do not."""
-    told = [one for one in series if one.knows_task]
-    return mt_vs_sit([one for one in series if not one.knows_task], told or None, **options)
+    return mt_vs_sit(*split(series), **options)
 
 
 DRAWN: dict[str, Callable[..., Figure]] = {
@@ -40,6 +40,8 @@ DRAWN: dict[str, Callable[..., Figure]] = {
     "weight_change_heat": weight_change_heat,
 }
 _WRITTEN: dict[str, Callable[..., str]] = {"table": markdown_table, "paired": paired_table}
+_BESIDE: dict[str, Callable[[Sequence[Series]], str]] = {"mt_vs_sit": mt_vs_sit_table}
+"""Tables of a figure's own numbers, written beside it."""
 
 
 @dataclass
@@ -60,6 +62,8 @@ def draw(
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Album:
     """Draw the runs in a folder and below it into another: BENCHMARK-FIGURE.png and .svg, or .md for a table.
+
+    Beside mt_vs_sit, its numbers stand in BENCHMARK-mt_vs_sit-table.md.
 
     only: names from `everlearn.catalogue.FIGURES`; such a figure that the runs have nothing for is an error. Without it
     all are drawn that can be, and the album says what was left out. by, order: as for `load`. options: by a figure's
@@ -90,7 +94,11 @@ def _drawn(name: str, series: Sequence[Series], stem: Path, options: Mapping[str
         path = stem.with_name(f"{stem.name}.md")
         write(path, _WRITTEN[name](series, **options).encode())
         return [path]
-    return save(DRAWN[name](series, **options), stem)
+    paths = list(save(DRAWN[name](series, **options), stem))
+    if name in _BESIDE:
+        paths.append(stem.with_name(f"{stem.name}-table.md"))
+        write(paths[-1], _BESIDE[name](series).encode())
+    return paths
 
 
 def _stem(benchmark: str, taken: set[str]) -> str:

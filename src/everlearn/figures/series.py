@@ -13,7 +13,7 @@ from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
 JOINED = "+joined"
 """The same stream with batches joined, drawn together with it: a point stands where as many classes have been seen."""
 
-_IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
+IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
 """The colours of variants: neighbours are far apart."""
 
 
@@ -57,7 +57,7 @@ def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
                     do="Give each configuration a label of its own.",
                 )
             )
-        look = Look(_IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
+        look = Look(IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
         found.append(Series(label, look, benches[0].groups[0], benches[0].title))
     return found
 
