@@ -475,7 +475,7 @@ def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
     """What was recorded is drawn, without a heading in outlines: the page says it in letters. The rest is absent."""
     (bench,) = benchmarks(read(made[0]))
     found = figures.pictures(bench, "b1")
-    assert list(found) == list(pictures.NAMES)
+    assert list(found) == [name for name in pictures.NAMES if name != "mt_vs_sit"]  # nobody is told the task
     whole = "".join(one.svg for one in found.values())
     ids = re.findall(r' id="([^"]*)"', whole)
     assert len(ids) == len(set(ids))
@@ -490,7 +490,25 @@ def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
     )
     assert tall - cut == pytest.approx(72 * (0.1 + 0.19 + 0.145))  # a title of one line and a note of one
     alone = benchmarks([run for run in read(made[0]) if run.strategy == "cwr+"])[0]
-    assert list(figures.pictures(alone, "b1")) == ["stability_plasticity", "weight_change_3d", "weight_change_heat"]
+    assert list(figures.pictures(alone, "b1")) == [
+        "bars",
+        "stability_plasticity",
+        "weight_change_3d",
+        "weight_change_heat",
+    ]
+
+
+def test_a_page_shows_an_experiment_s_own_figures(tmp_path: Path) -> None:
+    """MT beside SIT where some are told the task, and the bars; curves and matrices the page draws itself."""
+    five(tmp_path)
+    (bench,) = benchmarks(read(tmp_path))
+    found = figures.pictures(bench, "b1")
+    assert list(found)[:2] == ["bars", "mt_vs_sit"]
+    text = report.write(tmp_path, pictures=figures.pictures).read_text()
+    for title in ("Final accuracy", "With the task known and without"):
+        section = text.split(f">{title}</h3>")[1].split("</section>")[0]
+        assert section.count('<figure class="picture">') == 1
+    assert "MT and SIT on digits, after the last batch." in text
 
 
 def test_an_upper_bound_has_a_scale_of_its_own(made: tuple[Path, Any], tmp_path: Path) -> None:

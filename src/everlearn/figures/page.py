@@ -12,7 +12,10 @@ from everlearn.report.pictures import NAMES, Picture
 def pictures(bench: Benchmark, prefix: str) -> dict[str, Picture]:
     """What `everlearn.report.write` asks for: every picture that a benchmark's records hold the numbers for."""
     series, found = series_of(bench), dict[str, Picture]()
+    told = any(one.knows_task for one in series)
     for name in NAMES:
+        if name == "mt_vs_sit" and not told:  # the page has a column of what SIT runs reach when they are told
+            continue
         try:
             figure = DRAWN[name](series)
         except DataError:  # nothing was recorded for it: LWF has no F, an old run no change

@@ -9,9 +9,7 @@ from everlearn.errors import DataError, sentence
 from everlearn.records import Run, read
 from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
-
-JOINED = "+joined"
-"""The same stream with batches joined, drawn together with it: a point stands where as many classes have been seen."""
+from everlearn.report.joined import JOINED, together
 
 IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
 """The colours of variants: neighbours are far apart."""
@@ -77,7 +75,7 @@ def load(
         return first.get(label, len(order))
 
     if by == "strategy":
-        return {bench.name: sorted(series_of(bench), key=lambda one: place(one.label)) for bench in benchmarks(runs)}
+        return {bench.name: sorted(series_of(bench), key=lambda one: place(one.label)) for bench in together(runs)}
     found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         found.setdefault(run.benchmark.removesuffix(JOINED), {}).setdefault(_label(run, folder), []).append(run)
