@@ -32,6 +32,7 @@ from everlearn.figures.table import escaped
 from everlearn.records import Config, read
 from everlearn.records.groups import benchmarks
 from everlearn.report import pictures
+from everlearn.report.labels import by_folder
 from tests import report_toys as toys
 from tests.report_toys import HOSTILE, chromium, opened, write_run
 
@@ -498,7 +499,7 @@ def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
     ]
 
 
-def test_a_page_shows_an_experiment_s_own_figures(tmp_path: Path) -> None:
+def test_a_page_shows_an_experiment_s_own_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MT beside SIT where some are told the task, and the bars; curves and matrices the page draws itself."""
     five(tmp_path)
     (bench,) = benchmarks(read(tmp_path))
@@ -509,6 +510,11 @@ def test_a_page_shows_an_experiment_s_own_figures(tmp_path: Path) -> None:
         section = text.split(f">{title}</h3>")[1].split("</section>")[0]
         assert section.count('<figure class="picture">') == 1
     assert "MT and SIT on digits, after the last batch." in text
+    kept = drawn_by(monkeypatch, "bars")
+    (named,) = by_folder(read(tmp_path))
+    figures.pictures(named, "b1", order=["LWF SIT", "CWR SIT"])
+    names = [tick.get_text() for tick in kept[0].axes[0].get_yticklabels()]
+    assert (names[:2], len(names)) == (["LWF SIT", "CWR SIT"], 9)
 
 
 def test_an_upper_bound_has_a_scale_of_its_own(made: tuple[Path, Any], tmp_path: Path) -> None:

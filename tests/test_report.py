@@ -18,6 +18,7 @@ from everlearn import figures, report
 from everlearn.errors import EverlearnError
 from everlearn.records import names
 from everlearn.report import png
+from everlearn.report.labels import by_folder
 from tests import report_toys as toys
 from tests.report_toys import BENCHMARKS, HOSTILE, STRATEGIES, Cells, Written, chromium, opened, said, write_run
 
@@ -153,6 +154,31 @@ def test_joined_batches_alone_and_beside_their_namesake(tmp_path: Path) -> None:
     series = figures.load(tmp_path)["icifar-100"]
     assert {one.label for one in series} == {"Cumulative", "Cumulative (joined)"}
     assert "icifar-100" in report.write(tmp_path, pictures=figures.pictures).read_text()
+
+
+def test_variants_are_called_by_their_folders(tmp_path: Path) -> None:
+    """Labels of an experiment, not knobs; what is learnt alike under two labels is two lines, and nothing repeated."""
+    for label, strategy, accuracy in (
+        ("CWR+ (both)", "cwr+", 0.6),
+        ("CWR+ again", "cwr+", 0.7),
+        ("all", "cumulative", 0.9),
+    ):
+        for run in (1, 2):
+            place, name = tmp_path / label / f"run-{run}", "digits+joined" if label == "all" else "digits"
+            write_run(
+                place, name, strategy, run, sizes=(4, 6) if label == "all" else None, change={"accuracy": accuracy}
+            )
+    page = report.write(tmp_path, by="folder")
+    cells, text = Cells(page), page.read_text()
+    finals = [(known["data-strategy"], known["data-n"]) for known, _ in cells.find(metric="final")]
+    assert finals == [("CWR+ again", "2"), ("CWR+ (both)", "2"), ("all", "2")]
+    assert "repeats another run" not in text
+    assert "all, the upper bound, 90.0" in text
+    assert "repeats another run" in report.write(tmp_path).read_text()
+    write_run(tmp_path / "CWR+ again" / "run-3", "digits", "naive", 3)
+    (found,) = (bench for bench in by_folder(report.read(tmp_path)) if bench.name == "digits")
+    assert sorted(group.title for group in found.groups) == ["CWR+ (both)", "CWR+ again: CWR+", "CWR+ again: Naive"]
+    assert len({(group.look.dash, group.look.marker) for group in found.groups if group.strategy == "cwr+"}) == 2
 
 
 def test_half_written_dead_and_bare_runs(tmp_path: Path) -> None:

@@ -69,18 +69,21 @@ def load(
     come first, in this order; the others follow, the best strategy first, and folders by name.
     """
     runs = read(folder)
-    first = {label: k for k, label in reversed(list(enumerate(order)))}
-
-    def place(label: str) -> int:
-        return first.get(label, len(order))
-
     if by == "strategy":
-        return {bench.name: sorted(series_of(bench), key=lambda one: place(one.label)) for bench in together(runs)}
+        return {bench.name: ordered(series_of(bench), order) for bench in together(benchmarks(runs))}
     found: dict[str, dict[str, list[Run]]] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: _place(_label(run, folder), order)):
         found.setdefault(run.benchmark.removesuffix(JOINED), {}).setdefault(_label(run, folder), []).append(run)
-    ordered = {name: sorted(members, key=lambda label: (place(label), label)) for name, members in found.items()}
-    return {name: labelled({label: found[name][label] for label in ordered[name]}) for name in sorted(found)}
+    return {name: labelled(members) for name, members in sorted(found.items())}
+
+
+def ordered(series: Sequence[Series], order: Sequence[str]) -> list[Series]:
+    """Those with these labels first, in this order; then the others as they are."""
+    return sorted(series, key=lambda one: _place(one.label, order))
+
+
+def _place(label: str, order: Sequence[str]) -> int:
+    return order.index(label) if label in order else len(order)
 
 
 def _label(run: Run, folder: Path) -> str:

@@ -5,15 +5,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from everlearn.records import Run
-from everlearn.records.groups import Benchmark, Group, benchmarks
+from everlearn.records.groups import Benchmark, Group
 
 JOINED = "+joined"
 """How the name of such a benchmark ends; the rest is the stream's."""
 
 
-def together(runs: Sequence[Run]) -> list[Benchmark]:
-    """Runs by benchmark, with those of joined batches among those of the stream itself, if it has any."""
-    found = {bench.name: bench for bench in benchmarks(runs)}
+def together(benches: Sequence[Benchmark]) -> list[Benchmark]:
+    """Benchmarks, with the runs on joined batches among those on the stream itself, if it has any."""
+    found = {bench.name: bench for bench in benches}
     for name in [name for name in found if name.endswith(JOINED) and name.removesuffix(JOINED) in found]:
         base = name.removesuffix(JOINED)
         found[base] = _merged(found[base], found.pop(name))
@@ -24,7 +24,7 @@ def _merged(bench: Benchmark, joined: Benchmark) -> Benchmark:
     """All groups of both, in the order of one benchmark's: best first, the upper bound last."""
     labels = [group.label for group in bench.groups]
     more = [group if group.label not in labels else _apart(group, bench) for group in joined.groups]
-    groups = sorted((*bench.groups, *more), key=_rank)
+    groups = sorted((*bench.groups, *more), key=rank)
     return replace(
         bench,
         synthetic=bench.synthetic or joined.synthetic,
@@ -39,7 +39,8 @@ def _apart(group: Group, bench: Benchmark) -> Group:
     return replace(group, variant=variant, apart=f"{group.apart}, joined" if group.apart else "joined")
 
 
-def _rank(group: Group) -> tuple[bool, bool, float, str]:
+def rank(group: Group) -> tuple[bool, bool, float, str]:
+    """Sorts groups as `everlearn.records.groups.Benchmark` wants them."""
     final = group.over("final")
     return group.upper_bound, final is None, -final.mean if final else 0.0, group.label
 

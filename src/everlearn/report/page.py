@@ -4,26 +4,37 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from everlearn.errors import EverlearnError, sentence
 from everlearn.files import write_atomically
 from everlearn.records import Run, read
-from everlearn.records.groups import Benchmark, Group
+from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.report import curves, look, matrices, sections
 from everlearn.report.joined import together
+from everlearn.report.labels import by_folder
 from everlearn.report.markup import Html, join, tag
 from everlearn.report.pictures import FINAL, Pictures, no_pictures, shown
 from everlearn.report.pictures import sections as drawn_sections
 from everlearn.report.tables import DEVIATION, PERCENT, written
 
 
-def write(folder: Path, out: Path | None = None, pictures: Pictures = no_pictures) -> Path:
+def write(
+    folder: Path,
+    out: Path | None = None,
+    pictures: Pictures = no_pictures,
+    *,
+    by: Literal["strategy", "folder"] = "strategy",
+) -> Path:
     """Write the report on all runs in a folder and below it, by default to its report.html; give back where it is.
 
-    pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too.
+    pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too. by: "folder" for variants: then the
+    folders on the way to a run are its label.
     """
     out = Path(folder) / "report.html" if out is None else Path(out)
-    page = document(together(read(folder)), pictures).encode()
+    runs = read(folder)
+    found = together(benchmarks(runs) if by == "strategy" else by_folder(runs))
+    page = document(found, pictures).encode()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
