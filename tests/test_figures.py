@@ -510,6 +510,9 @@ def test_a_page_shows_an_experiment_s_own_figures(tmp_path: Path, monkeypatch: p
         section = text.split(f">{title}</h3>")[1].split("</section>")[0]
         assert section.count('<figure class="picture">') == 1
     assert "MT and SIT on digits, after the last batch." in text
+    headline = text.split('<p class="headline">')[1].split("</p>")[0]
+    assert headline.count("plain training") == 1  # Naive that is told the task is no match for those that are not
+    assert "per_task" not in headline
     kept = drawn_by(monkeypatch, "bars")
     (named,) = by_folder(read(tmp_path))
     figures.pictures(named, "b1", order=["LWF SIT", "CWR SIT"])

@@ -176,7 +176,7 @@ def _headline(bench: Benchmark) -> Html:
     best = bench.best
     if best is None:
         return join("No run without rehearsal has finished yet.")
-    others = [group for group in bench.groups if group.finished and group is not best]
+    others = [group for group in bench.groups if group.finished and not group.knows_task and group is not best]
     said = [
         tag("b", best.title),
         " recognises ",
