@@ -32,6 +32,7 @@ from everlearn.figures.table import escaped
 from everlearn.records import Config, read
 from everlearn.records.groups import benchmarks
 from everlearn.report import pictures
+from everlearn.report.labels import by_folder
 from tests import report_toys as toys
 from tests.report_toys import HOSTILE, chromium, opened, write_run
 
@@ -221,6 +222,93 @@ def test_mt_runs_stand_beside_sit_runs(tmp_path: Path) -> None:
     assert sorted(names) == ["CWR", "EWC"]
 
 
+FIVE = ("naive", "ewc", "lwf", "si", "cwr")
+"""Who is compared in the paper's figure; CWR in SIT alone."""
+
+
+def five(root: Path) -> dict[tuple[str, str], list[Json]]:
+    """The paper's five strategies, two runs each, in folders named as by an experiment; the last records."""
+    found: dict[tuple[str, str], list[Json]] = {}
+    for strategy in FIVE:
+        title = "Naive" if strategy == "naive" else strategy.upper()
+        for part, knobs in (("MT", {"head": "per_task"}), ("SIT", {})):
+            for run in (1, 2) if (strategy, part) != ("cwr", "MT") else ():
+                folder = root / f"{title} {part}" / f"run-{run}"
+                shift = {"accuracy_mt": [0.9 - 0.1 * FIVE.index(strategy) - 0.01 * run * j for j in range(3)]}
+                write_run(folder, "digits", strategy, run, sizes=SIZES, knobs=knobs)
+                found.setdefault((title, part), []).append(edit(folder, lambda r, s=shift: r | s)[-1])  # type: ignore[misc]
+    return found
+
+
+def middles(axes: Axes) -> dict[str, list[float]]:
+    """Where the bars of each label stand."""
+    groups = [one for one in axes.containers if hasattr(one, "patches")]
+    return {
+        str(one.get_label()): [bar.get_x() + bar.get_width() / 2 for bar in cast(Any, one).patches] for one in groups
+    }
+
+
+def colours(axes: Axes) -> dict[str, str]:
+    groups = [one for one in axes.containers if hasattr(one, "patches")]
+    return {str(one.get_label()): to_hex(cast(Any, one).patches[0].get_facecolor()) for one in groups}
+
+
+@pytest.mark.parametrize("by", ["folder", "strategy"])
+def test_a_strategy_has_one_name_and_colour_in_mt_and_sit(
+    by: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five names, not nine, whether folders or heads tell MT from SIT; groups of bars stand around their ticks."""
+    five(tmp_path / "runs")
+    order = [f"{name} {part}" for part in ("MT", "SIT") for name in ("Naive", "EWC", "LWF", "SI", "CWR")]
+    kept = drawn_by(monkeypatch, "mt_vs_sit")
+    figures.draw(tmp_path / "runs", tmp_path / "out", ["mt_vs_sit"], by, order=order)
+    (figure,) = kept
+    names = [one.get_text() for one in figure.legends[0].get_texts()]
+    assert sorted(names) == ["CWR", "EWC", "LWF", "Naive", "SI"]
+    if by == "folder":
+        assert names == ["Naive", "EWC", "LWF", "SI", "CWR"]
+    mt, sit = figure.axes
+    assert (len(middles(mt)), len(middles(sit))) == (4, 5)
+    for axes in (mt, sit):
+        ticks = list(axes.get_xticks())
+        for k, tick in enumerate(ticks):
+            assert statistics.fmean(xs[k] for xs in middles(axes).values()) == pytest.approx(tick)
+    both = [{label.split()[0]: shade for label, shade in colours(axes).items()} for axes in (mt, sit)]
+    assert both[0].items() <= both[1].items()
+    assert len(set(both[1].values())) == 5
+
+
+def test_the_numbers_of_mt_and_sit_stand_beside_the_figure(tmp_path: Path) -> None:
+    """MT is what the record says of runs with a head a task, SIT comes from the matrices of the others."""
+    last = five(tmp_path / "runs")
+    album = figures.draw(tmp_path / "runs", tmp_path / "out", ["mt_vs_sit"], "folder")
+    assert [path.name for path in album.paths] == [f"digits-mt_vs_sit{end}" for end in (".png", ".svg", "-table.md")]
+    lines = album.paths[-1].read_text().splitlines()
+    assert lines[0] == "| Strategy | Scenario | Runs | B1 | B2 | B3 | Average |"
+    rows = {
+        tuple(row[:2]): row[2:] for line in lines[2:11] for row in [[c.strip() for c in line.strip("|").split("|")]]
+    }
+    assert rows.keys() == last.keys()
+    for (name, part), records in last.items():
+        each = [r["accuracy_mt"] if part == "MT" else [on(r, batch) for batch in r["batches"]] for r in records]
+        columns = [*zip(*each, strict=True), tuple(statistics.fmean(row) for row in each)]
+        assert rows[name, part] == ["2", *(toys.said(list(column)) for column in columns)]
+    assert "a head for each task" in lines[-1]
+
+
+def test_names_that_would_clash_in_a_scenario_are_kept(tmp_path: Path) -> None:
+    """Two in SIT that would both be EWC keep their labels; a longer stream has MT above SIT."""
+    for label, lam in (("EWC", 1.0), ("EWC SIT", 2.0)):
+        write_run(tmp_path / label / "run-1", "digits", "ewc", sizes=[1] * 20, knobs={"ewc.lam": lam})
+    write_run(tmp_path / "EWC MT" / "run-1", "digits", "ewc", sizes=[1] * 20, knobs={"head": "per_task"})
+    found = figures.load(tmp_path, "folder")["digits"]
+    figure = figures.mt_vs_sit([one for one in found if not one.knows_task], [one for one in found if one.knows_task])
+    assert sorted(one.get_text() for one in figure.legends[0].get_texts()) == ["EWC", "EWC SIT"]
+    mt, sit = (axes.get_position() for axes in figure.axes)
+    assert (mt.x0, mt.y0 > sit.y1) == (sit.x0, True)
+    assert figures.mt_vs_sit_table(found).count("\n| EWC") == 3
+
+
 def test_confusion_strip(series: list[Series], records: dict[str, list[list[Json]]]) -> None:
     figure = figures.confusion_strip(series)
     grid = [axes for axes in figure.axes if axes.images]
@@ -239,6 +327,62 @@ def test_confusion_strip(series: list[Series], records: dict[str, list[list[Json
         assert axes.get_xlabel() == f"{100 * record['accuracy']:.1f} %"
         low, high = sorted(axes.get_ylim())
         assert (low, high, axes.get_ylim()[0]) == (0, 7, 7)  # the first class on top
+
+
+def drawn_by(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Figure]:
+    """The figures that the album draws under a name, as it draws them."""
+    kept, draw = list[Figure](), DRAWN[name]
+
+    def watched(*series: Any, **options: Any) -> Figure:
+        kept.append(draw(*series, **options))
+        return kept[-1]
+
+    monkeypatch.setitem(DRAWN, name, watched)
+    return kept
+
+
+def test_the_album_hands_options_on(
+    made: tuple[Path, Any],
+    records: dict[str, list[list[Json]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last two matrices only, counted from the end, of whatever stream."""
+    kept = drawn_by(monkeypatch, "confusion_strip")
+    options = {"confusion_strip": {"batches": [-2, -1]}}
+    album = figures.draw(made[0] / "ewc", tmp_path, ["confusion_strip", "table"], options=options)
+    assert [path.name for path in album.paths] == [
+        f"digits-{k}" for k in ("confusion_strip.png", "confusion_strip.svg", "table.md")
+    ]
+    (figure,) = kept
+    grid = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in grid] == ["B₂", "B₃"]
+    for axes, record in zip(grid, records["EWC"][0][1:], strict=True):
+        matrix = np.array(record["confusion"])
+        assert np.asarray(axes.images[0].get_array()) == pytest.approx(matrix / matrix.sum(axis=1, keepdims=True))
+    assert "2 of the 3 batches are shown" in texts(figure)
+    with pytest.raises(ConfigError, match="got \\['pies'\\]"):
+        figures.draw(made[0], tmp_path, ["bars"], options={"pies": {}})
+
+
+@pytest.mark.parametrize("batches", [[0], [0, 1], [4], [-4], []])
+def test_bad_batches_are_said(series: list[Series], batches: list[int]) -> None:
+    with pytest.raises(ConfigError, match="from 1 to 3, or -1 for the last"):
+        figures.confusion_strip(series, batches=batches)
+
+
+def test_order(made: tuple[Path, Any], tmp_path: Path) -> None:
+    """Labels that are named come first, in the order of their names, in figures and tables; their colours too."""
+    order = ["lwf", "ewc", "absent", "ar1"]
+    found = figures.load(made[0], by="folder", order=order)["digits"]
+    assert [one.label for one in found] == ["lwf", "ewc", "ar1", "cwr+"]
+    assert found[0].look == figures.load(made[0], by="folder")["digits"][0].look
+    figures.draw(made[0], tmp_path, ["table"], "folder", order=order)
+    rows = (tmp_path / "digits-table.md").read_text().splitlines()[2:6]
+    assert [row.split("|")[1].strip() for row in rows] == ["lwf", "ewc", "ar1", "cwr+"]
+    plain = [one.label for one in figures.load(made[0])["digits"]]
+    by_strategy = [one.label for one in figures.load(made[0], order=["LWF"])["digits"]]
+    assert by_strategy == ["LWF", *(label for label in plain if label != "LWF")]
 
 
 def test_classes_without_test_patterns_are_grey(tmp_path: Path) -> None:
@@ -332,7 +476,7 @@ def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
     """What was recorded is drawn, without a heading in outlines: the page says it in letters. The rest is absent."""
     (bench,) = benchmarks(read(made[0]))
     found = figures.pictures(bench, "b1")
-    assert list(found) == list(pictures.NAMES)
+    assert list(found) == [name for name in pictures.NAMES if name != "mt_vs_sit"]  # nobody is told the task
     whole = "".join(one.svg for one in found.values())
     ids = re.findall(r' id="([^"]*)"', whole)
     assert len(ids) == len(set(ids))
@@ -347,7 +491,33 @@ def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
     )
     assert tall - cut == pytest.approx(72 * (0.1 + 0.19 + 0.145))  # a title of one line and a note of one
     alone = benchmarks([run for run in read(made[0]) if run.strategy == "cwr+"])[0]
-    assert list(figures.pictures(alone, "b1")) == ["stability_plasticity", "weight_change_3d", "weight_change_heat"]
+    assert list(figures.pictures(alone, "b1")) == [
+        "bars",
+        "stability_plasticity",
+        "weight_change_3d",
+        "weight_change_heat",
+    ]
+
+
+def test_a_page_shows_an_experiment_s_own_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MT beside SIT where some are told the task, and the bars; curves and matrices the page draws itself."""
+    five(tmp_path)
+    (bench,) = benchmarks(read(tmp_path))
+    found = figures.pictures(bench, "b1")
+    assert list(found)[:2] == ["bars", "mt_vs_sit"]
+    text = report.write(tmp_path, pictures=figures.pictures).read_text()
+    for title in ("Final accuracy", "With the task known and without"):
+        section = text.split(f">{title}</h3>")[1].split("</section>")[0]
+        assert section.count('<figure class="picture">') == 1
+    assert "MT and SIT on digits, after the last batch." in text
+    headline = text.split('<p class="headline">')[1].split("</p>")[0]
+    assert headline.count("plain training") == 1  # Naive that is told the task is no match for those that are not
+    assert "per_task" not in headline
+    kept = drawn_by(monkeypatch, "bars")
+    (named,) = by_folder(read(tmp_path))
+    figures.pictures(named, "b1", order=["LWF SIT", "CWR SIT"])
+    names = [tick.get_text() for tick in kept[0].axes[0].get_yticklabels()]
+    assert (names[:2], len(names)) == (["LWF SIT", "CWR SIT"], 9)
 
 
 def test_an_upper_bound_has_a_scale_of_its_own(made: tuple[Path, Any], tmp_path: Path) -> None:
@@ -491,8 +661,19 @@ def test_markdown_table(series: list[Series], records: dict[str, list[list[Json]
         ("core50", "googlenet", "ar1", "about 70"),
         ("core50", "caffenet", "ar1", None),
         ("core50", None, "naive", "9–10"),
-        ("core50", "caffenet", "cumulative", "74.1 (all data at once)"),
+        ("core50-whole", "caffenet-128", "cumulative", "74.1"),
+        ("core50-whole", "nin-128", "cumulative", "82.3"),
+        ("core50-whole", "googlenet-128", "cumulative", "91.3"),
+        ("core50-whole", "resnet-50", "cumulative", "92.9"),
+        ("core50-whole", "resnet-18", "cumulative", None),
+        ("core50-whole", "caffenet-128-conv", "cumulative", None),
+        ("core50-nc", "caffenet-128", "cumulative", None),  # a curve in figure 7, no number
+        ("core50-nc", "googlenet-128", "ar1", "about 70"),
         ("icifar-100", None, "cumulative", "about 51 (all data at once)"),
+        ("icifar-100+joined", None, "cumulative", "about 51 (all data at once)"),
+        ("icifar-100+joined", "cifarnet-cifar10", "cumulative", "about 51 (all data at once)"),
+        ("icifar-100+joined", "resnet-32", "cumulative", None),
+        ("cifar-100", None, "cumulative", "about 51"),
         ("icifar-100", None, "ar1", None),
         ("mini50", None, "ar1", None),
     ],
@@ -671,6 +852,7 @@ def test_the_command_draws_all_that_can_be(
     assert main(["figures", str(made[0] / "ar1"), "--out", str(tmp_path / "all")]) == 0
     names = {path.name for path in (tmp_path / "all").iterdir()}
     wanted = {f"digits-{name}.{kind}" for name in DRAWN for kind in ("png", "svg")} | {
+        "digits-mt_vs_sit-table.md",
         "digits-table.md",
         "digits-paired.md",
     }

@@ -18,6 +18,7 @@ from everlearn import figures, report
 from everlearn.errors import EverlearnError
 from everlearn.records import names
 from everlearn.report import png
+from everlearn.report.labels import by_folder
 from tests import report_toys as toys
 from tests.report_toys import BENCHMARKS, HOSTILE, STRATEGIES, Cells, Written, chromium, opened, said, write_run
 
@@ -110,6 +111,74 @@ def test_nothing_in_a_record_is_obeyed(tmp_path: Path) -> None:
     policy = next(str(known["content"]) for tag, known in found.tags if known.get("http-equiv"))
     assert re.fullmatch(r"default-src 'none'; img-src data:;( (style|script)-src 'sha256-\S+';){2} .*", policy)
     assert "\x1b" not in report.table(tmp_path)
+
+
+def test_joined_batches_stand_beside_the_stream(tmp_path: Path) -> None:
+    """Cumulative on B_2 to B_4, B_5 to B_7 and B_8 to B_10 joined: one benchmark, and its values at 1, 4, 7 and 10."""
+    for strategy in ("naive", "ar1"):
+        write_run(tmp_path / strategy, "icifar-100", strategy, sizes=[2] * 10, about="ten batches")
+    sizes = (2, 6, 6, 6)
+    write_run(tmp_path / "all", "icifar-100+joined", "cumulative", sizes=sizes, about="four batches")
+    (found,) = report.summary(tmp_path)["benchmarks"]
+    assert (found["benchmark"], [one["strategy"] for one in found["strategies"]]) == (
+        "icifar-100",
+        ["ar1", "naive", "cumulative"],
+    )
+    assert report.table(tmp_path).count("icifar-100") == 1
+    page = report.write(tmp_path)
+    cells, text = Cells(page), page.read_text()
+    wanted = [toys.toy_record("", "cumulative", 1, i, sizes)["accuracy"] for i in (1, 2, 3, 4)]
+    curve = cells.find(benchmark="icifar-100", strategy="cumulative", metric="accuracy")
+    assert [(known["data-batch"], float(str(known["data-value"]))) for known, _ in curve] == [
+        *zip(("1", "4", "7", "10"), wanted, strict=True)
+    ]
+    assert len(cells.find(benchmark="icifar-100", strategy="ar1", metric="accuracy")) == 10
+    row = text[text.index('data-strategy="cumulative" data-metric="accuracy"') - 200 :].split("</tr>")[0]
+    assert row.count("<td") == 10  # a column a batch, for the script that reads them
+    assert [i for i in range(1, 11) if text.count(f'<li data-batch="{i}"') == 3] == [1, 4, 7, 10]
+    assert "Cumulative, the upper bound" in text
+    assert "20 classes arrive in 10 batches, 2 in each" in text
+    assert "The benchmark is ten batches." in text
+    assert "where as many classes have been seen: Cumulative." in text
+    assert "joined" not in re.sub(r"<details.*?</details>", "", text.split("<main>")[1].split("Storage")[0]).replace(
+        "batches joined", ""
+    )
+
+
+def test_joined_batches_alone_and_beside_their_namesake(tmp_path: Path) -> None:
+    write_run(tmp_path / "joined", "icifar-100+joined", "cumulative", sizes=(2, 6))
+    assert [one["benchmark"] for one in report.summary(tmp_path)["benchmarks"]] == ["icifar-100+joined"]
+    write_run(tmp_path / "plain", "icifar-100", "cumulative", sizes=[2] * 4)
+    (found,) = report.summary(tmp_path)["benchmarks"]
+    assert {one["strategy"] for one in found["strategies"]} == {"cumulative", "cumulative (joined)"}
+    series = figures.load(tmp_path)["icifar-100"]
+    assert {one.label for one in series} == {"Cumulative", "Cumulative (joined)"}
+    assert "icifar-100" in report.write(tmp_path, pictures=figures.pictures).read_text()
+
+
+def test_variants_are_called_by_their_folders(tmp_path: Path) -> None:
+    """Labels of an experiment, not knobs; what is learnt alike under two labels is two lines, and nothing repeated."""
+    for label, strategy, accuracy in (
+        ("CWR+ (both)", "cwr+", 0.6),
+        ("CWR+ again", "cwr+", 0.7),
+        ("all", "cumulative", 0.9),
+    ):
+        for run in (1, 2):
+            place, name = tmp_path / label / f"run-{run}", "digits+joined" if label == "all" else "digits"
+            write_run(
+                place, name, strategy, run, sizes=(4, 6) if label == "all" else None, change={"accuracy": accuracy}
+            )
+    page = report.write(tmp_path, by="folder")
+    cells, text = Cells(page), page.read_text()
+    finals = [(known["data-strategy"], known["data-n"]) for known, _ in cells.find(metric="final")]
+    assert finals == [("CWR+ again", "2"), ("CWR+ (both)", "2"), ("all", "2")]
+    assert "repeats another run" not in text
+    assert "all, the upper bound, 90.0" in text
+    assert "repeats another run" in report.write(tmp_path).read_text()
+    write_run(tmp_path / "CWR+ again" / "run-3", "digits", "naive", 3)
+    (found,) = (bench for bench in by_folder(report.read(tmp_path)) if bench.name == "digits")
+    assert sorted(group.title for group in found.groups) == ["CWR+ (both)", "CWR+ again: CWR+", "CWR+ again: Naive"]
+    assert len({(group.look.dash, group.look.marker) for group in found.groups if group.strategy == "cwr+"}) == 2
 
 
 def test_half_written_dead_and_bare_runs(tmp_path: Path) -> None:
@@ -248,6 +317,26 @@ def test_a_browser_shows_the_numbers_and_asks_for_nothing(full: Full, browser: "
     assert page.locator('svg[role="img"]:not([aria-label])').count() == 0
 
 
+def test_the_slider_shows_the_latest_matrix_of_joined_batches(tmp_path: Path, browser: "toys.Browser") -> None:
+    write_run(tmp_path / "naive", "icifar-100", "naive", sizes=[2] * 10)
+    write_run(tmp_path / "all", "icifar-100+joined", "cumulative", sizes=(2, 6, 6, 6))
+    page = opened(browser, report.write(tmp_path))
+    slider = page.locator("input[type=range]")
+    slider.focus()
+    page.keyboard.press("Home")
+    seen = [page.locator(".large .after").all_inner_texts()]
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        seen.append(page.locator(".large .after").all_inner_texts())
+    assert [[one.split(",")[0].split()[1] for one in both] for both in seen] == [
+        ["1", "1"],
+        ["2", "1"],
+        ["3", "1"],
+        ["4", "4"],
+        ["5", "4"],
+    ]
+
+
 def test_the_slider_moves_all_matrices_by_keyboard(full: Full, browser: "toys.Browser") -> None:
     page = opened(browser, full[0])
     figure = page.locator("article:has(#b2) .matrices")
@@ -305,9 +394,9 @@ def test_the_page_holds_the_pictures(tmp_path: Path, browser: "toys.Browser") ->
     for strategy in ("cwr", "naive"):
         write_run(tmp_path / strategy, "digits", strategy)
     page = opened(browser, report.write(tmp_path, pictures=figures.pictures), width=390)
-    assert page.locator(".picture svg").count() == 3  # neither has an importance, nor a λ
+    assert page.locator(".picture svg").count() == 4  # neither has an importance, nor a λ
     titles = page.locator("section:has(.picture) h3").all_inner_texts()
-    assert titles == ["Old classes and new ones", "How far the weights moved"]
+    assert titles == ["Final accuracy", "Old classes and new ones", "How far the weights moved"]
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
     assert len(ids) == len(set(ids))

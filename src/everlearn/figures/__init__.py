@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from everlearn.figures.page import pictures
     from everlearn.figures.paired import paired_table
     from everlearn.figures.saving import save
+    from everlearn.figures.scenarios import mt_vs_sit_table
     from everlearn.figures.series import Series, labelled, load, series_of
     from everlearn.figures.strengths import strength
     from everlearn.figures.table import markdown_table
@@ -32,6 +33,7 @@ _HOME = {
     "load": "series",
     "markdown_table": "table",
     "mt_vs_sit": "bar_charts",
+    "mt_vs_sit_table": "scenarios",
     "paired_table": "paired",
     "pictures": "page",
     "save": "saving",
@@ -56,6 +58,7 @@ __all__ = [
     "load",
     "markdown_table",
     "mt_vs_sit",
+    "mt_vs_sit_table",
     "paired_table",
     "pictures",
     "save",

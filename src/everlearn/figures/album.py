@@ -1,10 +1,10 @@
 """Every figure of a folder of runs, as files."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
@@ -16,19 +16,19 @@ from everlearn.figures.importance import importance_histograms
 from everlearn.figures.matrices import confusion_strip
 from everlearn.figures.paired import paired_table
 from everlearn.figures.saving import save, write
+from everlearn.figures.scenarios import mt_vs_sit_table, split
 from everlearn.figures.series import Series, load
 from everlearn.figures.strengths import strength
 from everlearn.figures.table import markdown_table
 from everlearn.figures.weights import weight_change_3d, weight_change_heat
 
 
-def _mt_vs_sit(series: Sequence[Series]) -> Figure:
+def _mt_vs_sit(series: Sequence[Series], **options: Any) -> Figure:
     """Runs that know the task beside those that do not."""
-    told = [one for one in series if one.knows_task]
-    return mt_vs_sit([one for one in series if not one.knows_task], told or None)
+    return mt_vs_sit(*split(series), **options)
 
 
-DRAWN: dict[str, Callable[[Sequence[Series]], Figure]] = {
+DRAWN: dict[str, Callable[..., Figure]] = {
     "accuracy_curves": accuracy_curves,
     "bars": bars,
     "confusion_strip": confusion_strip,
@@ -39,7 +39,9 @@ DRAWN: dict[str, Callable[[Sequence[Series]], Figure]] = {
     "weight_change_3d": weight_change_3d,
     "weight_change_heat": weight_change_heat,
 }
-_WRITTEN = {"table": markdown_table, "paired": paired_table}
+_WRITTEN: dict[str, Callable[..., str]] = {"table": markdown_table, "paired": paired_table}
+_BESIDE: dict[str, Callable[[Sequence[Series]], str]] = {"mt_vs_sit": mt_vs_sit_table}
+"""Tables of a figure's own numbers, written beside it."""
 
 
 @dataclass
@@ -55,24 +57,31 @@ def draw(
     out: Path,
     only: Iterable[str] | None = None,
     by: Literal["strategy", "folder"] = "strategy",
+    *,
+    order: Sequence[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Album:
     """Draw the runs in a folder and below it into another: BENCHMARK-FIGURE.png and .svg, or .md for a table.
 
+    Beside mt_vs_sit, its numbers stand in BENCHMARK-mt_vs_sit-table.md.
+
     only: names from `everlearn.catalogue.FIGURES`; such a figure that the runs have nothing for is an error. Without it
-    all are drawn that can be, and the album says what was left out. by: as for `load`.
+    all are drawn that can be, and the album says what was left out. by, order: as for `load`. options: by a figure's
+    name, what its function takes beside the series, such as {"confusion_strip": {"batches": [-2, -1]}}.
     """
     names = list(FIGURES) if only is None else list(only)
-    unknown = [name for name in names if name not in FIGURES]
+    options = options or {}
+    unknown = [name for name in (*names, *options) if name not in FIGURES]
     if unknown:
         raise ConfigError(
             sentence("Unknown figures", expected=f"among {list(FIGURES)}", got=unknown, do="Mend --only.")
         )
     album, stems = Album(), set[str]()
-    for benchmark, series in load(folder, by).items():
+    for benchmark, series in load(folder, by, order).items():
         stem = _stem(benchmark, stems)
         for name in names:
             try:
-                album.paths += _drawn(name, series, Path(out) / f"{stem}-{name}")
+                album.paths += _drawn(name, series, Path(out) / f"{stem}-{name}", options.get(name, {}))
             except DataError as error:
                 if only is not None:
                     raise
@@ -80,12 +89,16 @@ def draw(
     return album
 
 
-def _drawn(name: str, series: Sequence[Series], stem: Path) -> Sequence[Path]:
+def _drawn(name: str, series: Sequence[Series], stem: Path, options: Mapping[str, Any]) -> Sequence[Path]:
     if name in _WRITTEN:
         path = stem.with_name(f"{stem.name}.md")
-        write(path, _WRITTEN[name](series).encode())
+        write(path, _WRITTEN[name](series, **options).encode())
         return [path]
-    return save(DRAWN[name](series), stem)
+    paths = list(save(DRAWN[name](series, **options), stem))
+    if name in _BESIDE:
+        paths.append(stem.with_name(f"{stem.name}-table.md"))
+        write(paths[-1], _BESIDE[name](series).encode())
+    return paths
 
 
 def _stem(benchmark: str, taken: set[str]) -> str:

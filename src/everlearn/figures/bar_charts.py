@@ -1,14 +1,14 @@
 """Bars: final accuracy by variant, and MT beside SIT."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from everlearn.errors import ConfigError, DataError, sentence
-from everlearn.evaluation import accuracy_on
+from everlearn.errors import ConfigError, sentence
+from everlearn.figures.scenarios import Scenario, Scenarios, scenarios
 from everlearn.figures.series import Series, first_of, missing
 from everlearn.figures.style import (
     INK,
@@ -25,14 +25,14 @@ from everlearn.figures.style import (
     tint,
 )
 from everlearn.figures.style import text as drawn
-from everlearn.records import Record
-from everlearn.records.groups import METRICS, spread
-from everlearn.records.names import spelt
+from everlearn.records.groups import METRICS
 from everlearn.report.matrices import chosen
 from everlearn.report.tables import written
 
 MOST = 12
 """So many batches at most as groups of bars; of a longer stream, some are chosen."""
+BESIDE = 40
+"""So many bars at most, of at most eight batches, in each of two panels side by side; with more, MT is above SIT."""
 _MEASURES = {
     "final": "on the fixed test set after the last batch",
     "seen": "on the classes seen, after the last batch",
@@ -89,35 +89,29 @@ def mt_vs_sit(series: Sequence[Series], mt: Sequence[Series] | None = None, *, t
     """After the last batch, the accuracy on the classes of each batch and their average, in MT and in SIT.
 
     series: SIT runs. mt: runs with a head for each task; without them, MT is what the SIT runs reach if they are told
-    the task when they are tested, and the figure says so.
+    the task when they are tested, and the figure says so. A strategy has one name and one colour in both.
     """
-    first = first_of(series, "mt_vs_sit")
-    sit = [one for one in series if one.group.finished]
-    told = sit if mt is None else [one for one in mt if one.group.finished]
-    if not sit or not told:
-        raise missing("mt_vs_sit", "finished runs in MT and in SIT", series if not sit else mt or [])
-    who = _pairs(sit, told)
-    of = max(run.of or 1 for one in (*sit, *told) for run in one.group.finished)
+    first, found = first_of(series, "mt_vs_sit"), scenarios(series, mt)
     title = f"MT and SIT on {drawn(first.benchmark)}, after the last batch." if title is None else title
-    trained = "task told in the test only" if mt is None else "a head for each task"
+    shown, below = chosen(found.of, MOST), 0.35 + 0.2 * legend_rows(found.looks)[0]
+    beside = len(shown) <= 8 and (len(shown) + 1) * len(found.looks) <= BESIDE
     figure, grid = sheet(
-        2,
-        1,
-        (WIDTH - 0.65, 1.35),
+        *((1, 2) if beside else (2, 1)),
+        ((WIDTH - 1.05) / 2, 1.9) if beside else (WIDTH - 0.65, 1.35),
         title=title,
-        note=_note(of, [*sit, *told]),
-        margins=(0.55, 0.1, 0.25, 0.35 + 0.2 * legend_rows(who)[0]),
-        gaps=(0, 0.42),
+        note=_note(found.of, found.series),
+        margins=(0.55, 0.1, 0.25, below),
+        gaps=(0.4, 0.42),
     )
-    for axes, name, members, by_batch in (
-        (grid[0][0], f"MT: {trained}", told, _mt),
-        (grid[1][0], "SIT: one head for all classes, no task told", sit, _sit),
-    ):
-        axes.set_title(name)
-        _groups(axes, members, who, of, by_batch)
-    grid[1][0].set_xlabel("Classes of batch", labelpad=1)
-    handles = [Patch(color=colour(members[0].look)) for members in who.values()]
-    legend(figure, handles, who, handlelength=1)
+    cells = [axes for row in grid for axes in row]
+    for axes, part in zip(cells, (found.mt, found.sit), strict=True):
+        axes.set_title(part.title)
+        _groups(axes, part, found, shown)
+        if axes is cells[-1] or beside:
+            axes.set_xlabel("Classes of batch", labelpad=1)
+        if beside and axes is cells[-1]:
+            axes.set_ylabel("")
+    legend(figure, [Patch(color=colour(look)) for look in found.looks.values()], list(found.looks), handlelength=1)
     return figure
 
 
@@ -130,44 +124,16 @@ def _note(of: int, series: Sequence[Series]) -> str:
     return " ".join(parts)
 
 
-def _pairs(sit: Sequence[Series], told: Sequence[Series]) -> dict[str, list[Series]]:
-    """Who is compared, by name: a strategy that has one series in MT and one in SIT stands for both."""
-    found: dict[str, list[Series]] = {}
-    for one in (*sit, *(other for other in told if other not in sit)):
-        kin = [sum(other.group.strategy == one.group.strategy for other in part) for part in (sit, told)]
-        alone = max(kin) == 1 and one.label == one.group.title
-        found.setdefault(spelt(one.group.strategy) if alone else one.label, []).append(one)
-    return found
-
-
-def _groups(
-    axes: Axes,
-    members: Sequence[Series],
-    who: Mapping[str, Sequence[Series]],
-    of: int,
-    by_batch: Callable[[Record], list[float]],
-) -> None:
-    """A group of bars for each batch and one for the average."""
-    shown, width = chosen(of, MOST), 0.84 / len(who)
+def _groups(axes: Axes, part: Scenario, found: Scenarios, shown: Sequence[int]) -> None:
+    """A group of bars for each batch and one for the average; who is in this scenario stands around its middle."""
+    who, width = [name for name in found.looks if name in part.members], 0.84 / len(found.looks)
     places = np.arange(len(shown) + 1) + np.where(np.arange(len(shown) + 1) == len(shown), 0.25, 0)
-    for one in members:
-        rows = [by_batch(run.records[-1]) for run in one.group.finished]
-        if any(len(row) != of for row in rows):
-            raise DataError(
-                sentence(
-                    "mt_vs_sit cannot compare these runs",
-                    expected=f"accuracies on {of} batches, in accuracy_mt and in confusion",
-                    got=f"{sorted({len(row) for row in rows})} in the runs of {one.label}",
-                    do="Draw runs of one stream, made by this version.",
-                )
-            )
-        columns = [spread(row[i - 1] for row in rows) for i in shown]
-        columns.append(spread(float(np.mean(row)) for row in rows))
-        k = next(k for k, kin in enumerate(who.values()) if one in kin)
+    for k, name in enumerate(who):
+        values = part.accuracies(part.members[name], found.of)
+        columns = [values[i] for i in (*(i - 1 for i in shown), -1)]
         x = places + (k - (len(who) - 1) / 2) * width
-        height = [100 * column.mean for column in columns if column]
-        std = [100 * (column.std or 0) for column in columns if column]
-        axes.bar(x, height, width * 0.92, color=colour(one.look), label=one.label)
+        height, std = [100 * one.mean for one in columns], [100 * (one.std or 0) for one in columns]
+        axes.bar(x, height, width * 0.92, color=colour(found.looks[name]), label=part.members[name].label)
         if any(std):
             axes.errorbar(x, height, yerr=std, ls="", color=INK, lw=0.7, path_effects=halo())
     axes.set_xticks(places, [*(B(i) for i in shown), "Avg"])
@@ -177,12 +143,3 @@ def _groups(
     percent_axis(axes, 100)
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.axvline((places[-1] + places[-2]) / 2, color=QUIET, lw=0.6, ls=(0, (2, 2)))
-
-
-def _mt(record: Record) -> list[float]:
-    return list(record.accuracy_mt)
-
-
-def _sit(record: Record) -> list[float]:
-    totals = record.totals.tolist()
-    return [accuracy_on(record.confusion, totals, record.order, batch) for batch in record.batches]

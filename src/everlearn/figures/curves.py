@@ -27,6 +27,7 @@ from everlearn.figures.style import text as drawn
 from everlearn.records import Record, Run
 from everlearn.records.groups import spread
 from everlearn.report.axes import apart, ticks
+from everlearn.report.joined import places
 
 HEIGHT, LABEL = 2.45, 1.12  # inches: a panel's height, and the room for names beside it
 _SHORT = 12  # letters: names that are longer stand in a legend
@@ -154,24 +155,12 @@ def _top(panel: Panel, one: Series) -> float:
     return max([*means, *single], default=0.0)
 
 
-def places(one: Series, of: int) -> list[float]:
-    """Where a series' points stand on an axis of so many batches: at as many classes seen, if it has fewer batches."""
-    run = one.run
-    if run is None or (run.of or of) == of:
-        return [float(i) for i in range(1, of + 1)]
-    seen, found = set[int](), []
-    for record in run.records:
-        seen |= set(record.classes)
-        found.append(of * len(seen) / len(record.order))
-    return found
-
-
 def _line(axes: Axes, panel: Panel, one: Series, of: int) -> Line2D:
     """A series' band and line, and its unfinished runs; gives what stands for it in a legend."""
     curve, look, shade = one.group.curve(panel.value), one.look, colour(one.look)
     lines = []
     if curve:
-        batches = np.array(places(one, of)[: len(curve)])
+        batches = np.array(places(one.run, of)[: len(curve)])
         mean = 100 * np.array([np.nan if found is None else found.mean for found in curve])
         std = 100 * np.array([0.0 if found is None else found.std or 0.0 for found in curve])
         if std.any():
@@ -180,7 +169,7 @@ def _line(axes: Axes, panel: Panel, one: Series, of: int) -> Line2D:
         lines[0].set(label=one.label, mec="white", mew=0.5, clip_on=False, markevery=max(1, len(curve) // 12))
     for run in one.group.unfinished:
         values = [np.nan if (value := panel.value(record)) is None else 100 * value for record in run.records]
-        i = range(1, len(values) + 1)
+        i = places(run, of)[: len(values)]
         lines += axes.plot(i, values, color=shade, lw=1, ls=(0, (1, 2)), label=f"{one.label}, run {run.number}")
         axes.plot(i[-1:], values[-1:], color=shade, ls="", marker="x", ms=5, mew=1.4)
     return lines[0]
@@ -192,7 +181,7 @@ def _names(axes: Axes, panel: Panel, series: Sequence[Series], top: float, of: i
     for one in series:
         alone = one.run.records if one.run else ()
         curve = one.group.curve(panel.value) or [spread([panel.value(record)]) for record in alone]
-        known = [(x, 100 * found.mean) for x, found in zip(places(one, of), curve, strict=False) if found]
+        known = [(x, 100 * found.mean) for x, found in zip(places(one.run, of), curve, strict=False) if found]
         if known:
             ends.append((one, *known[-1]))
     heights = apart([y for *_, y in ends], top * 0.14 / HEIGHT, 0, top)

@@ -9,6 +9,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from everlearn.errors import ConfigError, sentence
 from everlearn.figures.series import Series, first_of, missing
 from everlearn.figures.style import FIRM, INK, QUIET, RULE, WIDTH, B, shares_map, sheet, styled
 from everlearn.figures.style import text as drawn
@@ -31,15 +32,16 @@ def confusion_strip(
 ) -> Figure:
     """Confusion matrices after each batch, as in the paper: rows true, columns predicted, in order of arrival.
 
-    Each row is in shares of its class's test patterns, on one colour scale. batches: which to show; side: the side of
-    a matrix in inches, at most.
+    Each row is in shares of its class's test patterns, on one colour scale. batches: which to show, below 0 counted
+    from the end (-1 is the last); of a stream that is too short for them all, those that it has. side: the side of a
+    matrix in inches, at most.
     """
     first = first_of(series, "confusion_strip")
     there = [(one, run) for one in series if (run := one.run) is not None]
     if not there:
         raise missing("confusion_strip", "records of at least one batch", series)
     of = max(run.of or 1 for _, run in there)
-    steps = chosen(of, MOST) if batches is None else list(batches)
+    steps = chosen(of, MOST) if batches is None else _steps(batches, of)
     side = min(side, (WIDTH - _LEFT - 0.1 - 0.07 * (len(steps) - 1)) / len(steps))
     title = f"Confusion on {drawn(first.benchmark)}, batch after batch." if title is None else title
     note = (
@@ -65,6 +67,20 @@ def confusion_strip(
     grid[-1][0].text(0, -0.17 / side, "predicted", fontsize=6.5, color=QUIET, va="top", transform=grid[-1][0].transAxes)
     _scale(figure, norm)
     return figure
+
+
+def _steps(batches: Sequence[int], of: int) -> list[int]:
+    """The numbers of these batches, which may be counted from the end.
+
+    >>> _steps([1, -2, -1], of=10), _steps([-2, -1], of=1)
+    ([1, 9, 10], [1])
+    """
+    found = list(dict.fromkeys(i if i > 0 else of + 1 + i for i in batches))
+    if 0 in batches or not any(1 <= i <= of for i in found):
+        raise ConfigError(
+            sentence("Bad batches", expected=f"some from 1 to {of}, or -1 for the last", got=batches, do="Name them.")
+        )
+    return [i for i in found if 1 <= i <= of]
 
 
 def _lines(label: str) -> str:

@@ -1,18 +1,26 @@
 """The figures of a page: drawn without their headings, which the page says in its own letters."""
 
+from collections.abc import Sequence
+
 from everlearn.errors import DataError
 from everlearn.figures.album import DRAWN
 from everlearn.figures.inline import inline_svg
-from everlearn.figures.series import series_of
+from everlearn.figures.series import ordered, series_of
 from everlearn.figures.style import note_of, without_heading
 from everlearn.records.groups import Benchmark
 from everlearn.report.pictures import NAMES, Picture
 
 
-def pictures(bench: Benchmark, prefix: str) -> dict[str, Picture]:
-    """What `everlearn.report.write` asks for: every picture that a benchmark's records hold the numbers for."""
-    series, found = series_of(bench), dict[str, Picture]()
+def pictures(bench: Benchmark, prefix: str, order: Sequence[str] = ()) -> dict[str, Picture]:
+    """What `everlearn.report.write` asks for: every picture that a benchmark's records hold the numbers for.
+
+    order: labels that come first, in this order.
+    """
+    series, found = ordered(series_of(bench), order), dict[str, Picture]()
+    told = any(one.knows_task for one in series)
     for name in NAMES:
+        if name == "mt_vs_sit" and not told:  # the page has a column of what SIT runs reach when they are told
+            continue
         try:
             figure = DRAWN[name](series)
         except DataError:  # nothing was recorded for it: LWF has no F, an old run no change

@@ -9,11 +9,9 @@ from everlearn.errors import DataError, sentence
 from everlearn.records import Run, read
 from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
+from everlearn.report.joined import JOINED, together
 
-JOINED = "+joined"
-"""The same stream with batches joined, drawn together with it: a point stands where as many classes have been seen."""
-
-_IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
+IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
 """The colours of variants: neighbours are far apart."""
 
 
@@ -57,23 +55,35 @@ def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
                     do="Give each configuration a label of its own.",
                 )
             )
-        look = Look(_IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
+        look = Look(IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
         found.append(Series(label, look, benches[0].groups[0], benches[0].title))
     return found
 
 
-def load(folder: Path, by: Literal["strategy", "folder"] = "strategy") -> dict[str, list[Series]]:
+def load(
+    folder: Path, by: Literal["strategy", "folder"] = "strategy", order: Sequence[str] = ()
+) -> dict[str, list[Series]]:
     """All runs in a folder and below it, as series by the name of their benchmark.
 
-    by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label.
+    by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label. order: labels that
+    come first, in this order; the others follow, the best strategy first, and folders by name.
     """
     runs = read(folder)
     if by == "strategy":
-        return {bench.name: series_of(bench) for bench in benchmarks(runs)}
+        return {bench.name: ordered(series_of(bench), order) for bench in together(benchmarks(runs))}
     found: dict[str, dict[str, list[Run]]] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: _place(_label(run, folder), order)):
         found.setdefault(run.benchmark.removesuffix(JOINED), {}).setdefault(_label(run, folder), []).append(run)
     return {name: labelled(members) for name, members in sorted(found.items())}
+
+
+def ordered(series: Sequence[Series], order: Sequence[str]) -> list[Series]:
+    """Those with these labels first, in this order; then the others as they are."""
+    return sorted(series, key=lambda one: _place(one.label, order))
+
+
+def _place(label: str, order: Sequence[str]) -> int:
+    return order.index(label) if label in order else len(order)
 
 
 def _label(run: Run, folder: Path) -> str:

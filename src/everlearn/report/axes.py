@@ -83,7 +83,7 @@ class Frame:
         """Where zero stands."""
         return self.height - self.below
 
-    def x(self, i: int) -> float:
+    def x(self, i: float) -> float:
         """Where batch i stands."""
         if self.of == 1:
             return (self.left + 8 + self.end) / 2

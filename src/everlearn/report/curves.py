@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from everlearn.records import Record, Run
-from everlearn.records.groups import Benchmark, Group, Spread
+from everlearn.records.groups import Benchmark, Group, Spread, spread
 from everlearn.records.names import DASHES, MARKERS, Look
 from everlearn.report.axes import Frame, apart, batch_ticks, ticks
+from everlearn.report.joined import places
 from everlearn.report.markup import Html, fold, join, scroll, tag
 from everlearn.report.tables import written
 
@@ -111,6 +112,11 @@ def panel(bench: Benchmark, metric: Metric, frame: Frame) -> Html:
     )
 
 
+def _placed(group: Group, metric: Metric, of: int) -> list[tuple[float, Spread | None]]:
+    """A group's values, each with the batch that it stands at."""
+    return list(zip(places(group.shown, of), group.curve(metric.value), strict=False))
+
+
 def _axes(frame: Frame) -> Html:
     parts = []
     for value in ticks(frame.top):
@@ -127,7 +133,7 @@ def _axes(frame: Frame) -> Html:
 
 def _line(group: Group, k: int, metric: Metric, frame: Frame) -> Html:
     """A strategy's band, line and markers, and its unfinished runs."""
-    curve = [(i, found) for i, found in enumerate(group.curve(metric.value), start=1) if found]
+    curve = [(i, found) for i, found in _placed(group, metric, frame.of) if found]
     look, parts = group.look, []
     if any(found.std for _, found in curve):
         edges = [(i, found.mean, found.std or 0) for i, found in curve]
@@ -137,9 +143,9 @@ def _line(group: Group, k: int, metric: Metric, frame: Frame) -> Html:
     parts.append(tag("path", d=_path(points, metric, frame), class_="line", stroke_dasharray=DASHES[look.dash]))
     marked = set(batch_ticks(frame.of)) | {frame.of}
     for i, found in curve:
-        if i in marked:
+        if i in marked or len(curve) < frame.of:
             at = f"translate({frame.x(i):.1f} {frame.y(found.mean * metric.scale):.1f})"
-            name = tag("title", f"{group.title}, batch {i}: {metric.say(found)} {metric.unit}")
+            name = tag("title", f"{group.title}, batch {i:g}: {metric.say(found)} {metric.unit}")
             parts.append(tag("path", name, d=MARKERS[look.marker], transform=at, class_="mark"))
     stopped = [_unfinished(group, run, metric, frame) for run in group.unfinished]
     return tag("g", *parts, *stopped, class_=f"series p{look.colour} k{k}")
@@ -147,7 +153,8 @@ def _line(group: Group, k: int, metric: Metric, frame: Frame) -> Html:
 
 def _unfinished(group: Group, run: Run, metric: Metric, frame: Frame) -> Html:
     """An unfinished run: a thin dotted line that ends in a cross."""
-    points = [(r.i, value) for r in run.records if (value := metric.value(r)) is not None]
+    at_batch = zip(places(run, frame.of), run.records, strict=False)
+    points = [(i, value) for i, r in at_batch if (value := metric.value(r)) is not None]
     if not points:
         return Html()
     i, value = points[-1]
@@ -157,7 +164,7 @@ def _unfinished(group: Group, run: Run, metric: Metric, frame: Frame) -> Html:
     return join(tag("path", d=_path(points, metric, frame), class_="line stopped"), cross)
 
 
-def _path(points: Sequence[tuple[int, float]], metric: Metric, frame: Frame) -> str:
+def _path(points: Sequence[tuple[float, float]], metric: Metric, frame: Frame) -> str:
     return (
         "M" + "L".join(f"{frame.x(i):.1f} {frame.y(value * metric.scale):.1f}" for i, value in points) if points else ""
     )
@@ -167,7 +174,7 @@ def _labels(bench: Benchmark, metric: Metric, frame: Frame) -> Html:
     """Names at the ends of the lines, moved apart where they would overlap."""
     ends = []
     for k, group in enumerate(bench.groups):
-        curve = [(i, found) for i, found in enumerate(group.curve(metric.value), start=1) if found]
+        curve = [(i, found) for i, found in _placed(group, metric, frame.of) if found]
         if curve:
             i, found = curve[-1]
             ends.append((k, group, frame.x(i), frame.y(found.mean * metric.scale)))
@@ -196,25 +203,20 @@ def _numbers(bench: Benchmark, metric: Metric, of: int, key: str) -> Html:
     rows = []
     for k, group in enumerate(bench.groups):
         known = {"data_benchmark": bench.name, "data_strategy": group.label, "data_metric": metric.key}
-        curve = group.curve(metric.value)
-        cells = [_cell(metric, found, data_batch=i, **known) for i, found in enumerate(curve, start=1)]
-        if cells:
-            blank = [tag("td")] * (of - len(cells))
-            rows.append(tag("tr", tag("th", swatch(group.look), group.title, scope="row"), *cells, *blank, data_k=k))
+        curve = {round(i): found for i, found in _placed(group, metric, of)}
+        if curve:
+            cells = [
+                _cell(metric, curve[i], data_batch=i, **known) if i in curve else tag("td") for i in range(1, of + 1)
+            ]
+            rows.append(tag("tr", tag("th", swatch(group.look), group.title, scope="row"), *cells, data_k=k))
         for run in group.unfinished:
             name = f"{group.title}, run {run.number}, {run.progress}"
-            one = [metric.value(r) for r in run.records]
+            one = {round(i): spread([metric.value(r)]) for i, r in zip(places(run, of), run.records, strict=False)}
             cells = [
-                _cell(
-                    metric,
-                    None if value is None else Spread(value, None, 1),
-                    data_batch=i,
-                    data_run=run.number,
-                    **known,
-                )
-                for i, value in enumerate(one, start=1)
+                _cell(metric, one[i], data_batch=i, data_run=run.number, **known) if i in one else tag("td")
+                for i in range(1, of + 1)
             ]
-            rows.append(tag("tr", tag("th", name, scope="row"), *cells, *[tag("td")] * (of - len(cells))))
+            rows.append(tag("tr", tag("th", name, scope="row"), *cells))
     caption = tag("caption", f"{bench.title}: {metric.title.lower()}, by batch ({metric.unit}; mean ± deviation)")
     table = tag("table", caption, tag("thead", head), tag("tbody", *rows), class_="numbers", id=key)
     return scroll(table, f"{metric.title}, by batch")

@@ -7,6 +7,7 @@ import numpy as np
 from everlearn.records import Record, Run
 from everlearn.records.groups import Benchmark, Group
 from everlearn.report.curves import swatch
+from everlearn.report.joined import places
 from everlearn.report.markup import Html, fold, join, scroll, tag
 from everlearn.report.png import EMPTY, by_row, picture
 from everlearn.report.tables import PERCENT
@@ -31,8 +32,8 @@ def figure(bench: Benchmark, where: str) -> Html:
     steps = chosen(of)
     grids = {borders: f"{where}-grid-{k}" for k, borders in enumerate(sorted({_borders(run) for _, run in shown}))}
     hidden = tag("svg", *(_grid(name, borders) for borders, name in grids.items()), class_="defs", aria_hidden="true")
-    large = [_large(group, run, steps, grids[_borders(run)]) for group, run in shown]
-    strips = [_strip(group, run, steps, grids[_borders(run)]) for group, run in shown]
+    large = [_large(group, run, _placed(run, steps, of), grids[_borders(run)]) for group, run in shown]
+    strips = [_strip(group, run, _placed(run, steps, of), grids[_borders(run)]) for group, run in shown]
     return tag(
         "figure",
         hidden,
@@ -45,6 +46,12 @@ def figure(bench: Benchmark, where: str) -> Html:
         fold("Share recognised, in numbers", *(_recognised(bench, group, run, steps) for group, run in shown)),
         class_="matrices",
     )
+
+
+def _placed(run: Run, steps: list[int], of: int) -> list[tuple[int, Record]]:
+    """The records that are shown, each with the batch that it stands at; of a stream with fewer batches, all."""
+    found = [(round(i), record) for i, record in zip(places(run, of), run.records, strict=False)]
+    return [(i, record) for i, record in found if i in steps or run.of != of]
 
 
 def _caption(steps: list[int], of: int) -> str:
@@ -83,9 +90,9 @@ def _said(group: Group, run: Run, record: Record) -> str:
     return f"Confusion matrix of {group.title}, run {run.number}, after batch {record.i} of {record.of}: {right}."
 
 
-def _large(group: Group, run: Run, steps: list[int], grid: str) -> Html:
-    record = run.records[max(i for i in steps if i <= len(run.records)) - 1]
-    note = tag("span", f"batch {record.i}, {100 * record.accuracy:.1f}{PERCENT}", class_="after")
+def _large(group: Group, run: Run, placed: list[tuple[int, Record]], grid: str) -> Html:
+    i, record = placed[-1]
+    note = tag("span", f"batch {i}, {100 * record.accuracy:.1f}{PERCENT}", class_="after")
     axes = (tag("span", "true", class_="axis down"), tag("span", "predicted", class_="axis along"))
     return tag(
         "div",
@@ -95,13 +102,13 @@ def _large(group: Group, run: Run, steps: list[int], grid: str) -> Html:
     )
 
 
-def _strip(group: Group, run: Run, steps: list[int], grid: str) -> Html:
+def _strip(group: Group, run: Run, placed: list[tuple[int, Record]], grid: str) -> Html:
     cells = []
-    for record in (run.records[i - 1] for i in steps if i <= len(run.records)):
+    for i, record in placed:
         percent = f"{100 * record.accuracy:.1f}{PERCENT}"
-        note = tag("span", tag("b", record.i), f" {percent}", class_="after")
+        note = tag("span", tag("b", i), f" {percent}", class_="after")
         matrix = _matrix(record, _said(group, run, record), grid)
-        cells.append(tag("li", matrix, note, data_batch=record.i, data_note=f"batch {record.i}, {percent}"))
+        cells.append(tag("li", matrix, note, data_batch=i, data_note=f"batch {i}, {percent}"))
     stop = "" if run.finished else f", {run.progress}"
     head = tag("h5", swatch(group.look), group.title, tag("span", f" run {run.number}{stop}", class_="quiet"))
     row = tag("ol", *cells, class_="strip", tabindex=0, aria_label=f"Confusion matrices of {group.title}, by batch")

@@ -4,25 +4,37 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from everlearn.errors import EverlearnError, sentence
 from everlearn.files import write_atomically
 from everlearn.records import Run, read
 from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.report import curves, look, matrices, sections
+from everlearn.report.joined import together
+from everlearn.report.labels import by_folder
 from everlearn.report.markup import Html, join, tag
-from everlearn.report.pictures import Pictures, no_pictures
+from everlearn.report.pictures import FINAL, Pictures, no_pictures, shown
 from everlearn.report.pictures import sections as drawn_sections
 from everlearn.report.tables import DEVIATION, PERCENT, written
 
 
-def write(folder: Path, out: Path | None = None, pictures: Pictures = no_pictures) -> Path:
+def write(
+    folder: Path,
+    out: Path | None = None,
+    pictures: Pictures = no_pictures,
+    *,
+    by: Literal["strategy", "folder"] = "strategy",
+) -> Path:
     """Write the report on all runs in a folder and below it, by default to its report.html; give back where it is.
 
-    pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too.
+    pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too. by: "folder" for variants: then the
+    folders on the way to a run are its label.
     """
     out = Path(folder) / "report.html" if out is None else Path(out)
-    page = document(benchmarks(read(folder)), pictures).encode()
+    runs = read(folder)
+    found = together(benchmarks(runs) if by == "strategy" else by_folder(runs))
+    page = document(found, pictures).encode()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
@@ -93,13 +105,18 @@ def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
     spent = (
         f"Seconds on {bench.title}: mean and deviation over the finished runs. The two panels have scales of their own."
     )
+    drawn = pictures(bench, where)
     badge = tag("span", "synthetic", class_="badge") if bench.synthetic else ""
     parts: list[tuple[str, str, list[Html]]] = [
         ("curve", "Accuracy by batch", [curves.figure(bench, curves.ACCURACY, where, shared=True, caption=accuracy)]),
-        ("final", "Final accuracy", [sections.final(bench), sections.kept(bench)]),
+        (
+            "final",
+            "Final accuracy",
+            [sections.final(bench), *shown(drawn, FINAL, "Final accuracy"), sections.kept(bench)],
+        ),
         ("look", "What to look at", [look.to_look_at(bench)]),
         ("cm", "Confusion matrices", [matrices.figure(bench, where)]),
-        *drawn_sections(pictures(bench, where)),
+        *drawn_sections(drawn),
         ("storage", "Storage", [sections.storage(bench)]),
         (
             "time",
@@ -122,14 +139,11 @@ def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
 
 def _sentence(bench: Benchmark) -> str:
     """What the benchmark is, in plain words."""
-    known = [
-        f"The benchmark is {about}."
-        for about in sorted({run.config.about for run in bench.runs if run.config})
-        if about
-    ]
+    own = [run for run in bench.runs if run.benchmark == bench.name]
+    known = [f"The benchmark is {about}." for about in sorted({run.config.about for run in own if run.config}) if about]
     if bench.synthetic:
         known.append("It is synthetic: drawn by a program, not photographed.")
-    record = next((record for run in bench.runs for record in run.records), None)
+    record = next((record for run in own for record in run.records), None)
     if record is not None:
         classes, batches = _many(len(record.order), "class", "classes"), _many(record.of, "batch", "batches")
         sizes = [len(batch) for batch in record.batches]
@@ -137,6 +151,9 @@ def _sentence(bench: Benchmark) -> str:
         known.append(
             f"{classes} arrive in {batches}, {_sizes(sizes)}{again}. The test set is fixed and holds all of them."
         )
+    joined = [group.title for group in bench.groups if any(run.benchmark != bench.name for run in group.runs)]
+    if joined:
+        known.append(f"With batches joined, and shown where as many classes have been seen: {', '.join(joined)}.")
     return " ".join(known)
 
 
@@ -159,7 +176,7 @@ def _headline(bench: Benchmark) -> Html:
     best = bench.best
     if best is None:
         return join("No run without rehearsal has finished yet.")
-    others = [group for group in bench.groups if group.finished and group is not best]
+    others = [group for group in bench.groups if group.finished and not group.knows_task and group is not best]
     said = [
         tag("b", best.title),
         " recognises ",

@@ -1,6 +1,6 @@
 """Pictures that somebody else draws, and where they stand on a page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from everlearn.records.groups import Benchmark
@@ -16,10 +16,14 @@ class Picture:
 
 
 Pictures = Callable[[Benchmark, str], Mapping[str, Picture]]
-"""Draws what a benchmark's runs recorded, by the names in `SECTIONS`; ids in the markup begin with the second argument.
+"""Draws what a benchmark's runs recorded, by the names in `NAMES`; ids in the markup begin with the second argument.
 What no run recorded is not there."""
 
+FINAL = ("bars",)
+"""The pictures beside the table of final accuracies."""
+
 SECTIONS = (
+    ("told", "With the task known and without", ("mt_vs_sit",)),
     ("balance", "Old classes and new ones", ("stability_plasticity",)),
     ("moved", "How far the weights moved", ("weight_change_3d", "weight_change_heat")),
     ("importance", "How important the weights are", ("importance_histograms",)),
@@ -27,7 +31,7 @@ SECTIONS = (
 )
 """A section's key, its title and its pictures."""
 
-NAMES = tuple(name for *_, names in SECTIONS for name in names)
+NAMES = (*FINAL, *(name for *_, names in SECTIONS for name in names))
 
 
 def no_pictures(bench: Benchmark, prefix: str) -> Mapping[str, Picture]:
@@ -37,10 +41,13 @@ def no_pictures(bench: Benchmark, prefix: str) -> Mapping[str, Picture]:
 
 def sections(drawn: Mapping[str, Picture]) -> list[tuple[str, str, list[Html]]]:
     """The sections that have a picture."""
-    found = [
-        (key, title, [_figure(drawn[name], title) for name in names if name in drawn]) for key, title, names in SECTIONS
-    ]
+    found = [(key, title, shown(drawn, names, title)) for key, title, names in SECTIONS]
     return [section for section in found if section[2]]
+
+
+def shown(drawn: Mapping[str, Picture], names: Iterable[str], title: str) -> list[Html]:
+    """Those of these pictures that were drawn."""
+    return [_figure(drawn[name], title) for name in names if name in drawn]
 
 
 def _figure(one: Picture, title: str) -> Html:

@@ -73,7 +73,7 @@ function slide(figure) {
     strips.forEach((strip, k) => {
       const items = [...strip.children];
       items.forEach((item) => item.classList.toggle("now", item.dataset.batch === batch));
-      const item = items.find((one) => one.dataset.batch === batch) || items[items.length - 1];
+      const item = items.filter((one) => Number(one.dataset.batch) <= Number(batch)).pop() || items[0];
       const from = item.querySelector(".cm"), to = large[k].querySelector(".cm");
       to.replaceChildren(...from.cloneNode(true).childNodes);
       to.setAttribute("aria-label", from.getAttribute("aria-label"));

@@ -5,6 +5,7 @@ from typing import Any
 
 from everlearn.records import read
 from everlearn.records.groups import METRICS, Benchmark, Group, Spread, benchmarks
+from everlearn.report.joined import together
 from everlearn.report.markup import plain
 
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -28,7 +29,7 @@ def summary(folder: Path) -> dict[str, Any]:
                 "best_without_rehearsal": bench.best.label if bench.best else None,
                 "strategies": [_summary(group) for group in bench.groups],
             }
-            for bench in benchmarks(read(folder))
+            for bench in together(benchmarks(read(folder)))
         ],
     }
 
@@ -62,7 +63,7 @@ def written(found: Spread | None, scale: float = 1, digits: int = 1) -> str:
 
 def table(folder: Path) -> str:
     """All numbers over runs as a text: one table a benchmark, the best first and the upper bound last."""
-    parts = [_table(bench) for bench in benchmarks(read(folder))]
+    parts = [_table(bench) for bench in together(benchmarks(read(folder)))]
     return "\n\n".join([*parts, _NOTE]) + "\n"
 
 
