@@ -1,6 +1,6 @@
 """What an experiment is: variants to learn, and figures to draw of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ class Experiment:
     """where: in the paper. benchmark: the default. variants: on a benchmark; figures: which are drawn of them.
 
     batches: the first so many, None for all. networks: one after the other, where the paper compares them.
-    trajectories: whether the ways of the weights are followed too, in run 1.
+    trajectories: whether the ways of the weights are followed too, in run 1. options: of figures, by their names.
     """
 
     where: str
@@ -48,6 +48,7 @@ class Experiment:
     batches: int | None = None
     networks: tuple[str | None, ...] = (None,)
     trajectories: bool = False
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def setting(self, budget: Budget, benchmark: str, network: str | None) -> str | None:
         """Whose hyperparameters: ours at CPU budget where we have some, else the benchmark's own, None."""

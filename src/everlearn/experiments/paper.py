@@ -149,6 +149,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "cm-naive": Experiment("Figure 10", "icifar-100", only("naive"), ("confusion_strip",)),
     "cm-lwf": Experiment("Figure 11", "icifar-100", lwf_settings, ("confusion_strip",)),
-    "cm-ewc": Experiment("Figure 12", "icifar-100", only("ewc"), ("confusion_strip",)),
+    "cm-ewc": Experiment(
+        "Figure 12",
+        "icifar-100",
+        only("ewc"),
+        ("confusion_strip",),
+        options={"confusion_strip": {"batches": [-2, -1], "side": 2.4}},
+    ),
 }
 """The paper's experiments, by the names of the catalogue."""

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,12 @@ def reproduce(
     work = [(config, out / folder) for folder, config in configs(experiment, order)]
     (engine or LocalEngine()).run_all(work, checkpoint_every=checkpoint_every)
     written: list[Path] = []
+    labels = [slug(variant.label) for variant in experiment.variants(order.benchmark or experiment.benchmark)]
+    tables = () if experiment.batches else ("table", "paired")  # which are of whole streams
     for network in experiment.networks:
-        folder = out / (network or "")
-        tables = () if experiment.batches else ("table", "paired")  # which are of whole streams
-        album = figures.draw(folder, folder / "figures", [*experiment.figures, *tables], by="folder")
+        folder, wanted = out / (network or ""), [*experiment.figures, *tables]
+        options = experiment.options
+        album = figures.draw(folder, folder / "figures", wanted, by="folder", order=labels, options=options)
         written += album.paths
     if experiment.trajectories:
         found = {
@@ -119,7 +122,8 @@ def reproduce(
             for variant, config in _by_variant(configs(experiment, order)).items()
         }
         written += write_table(found, out / "figures" / "trajectories")
-    return [*written, report.write(out, pictures=figures.pictures)]
+    everything = [f"{network}, {label}" if network else label for network in experiment.networks for label in labels]
+    return [*written, report.write(out, pictures=partial(figures.pictures, order=everything), by="folder")]
 
 
 def _by_variant(found: list[tuple[str, Config]]) -> dict[str, Config]:
