@@ -22,7 +22,10 @@ from everlearn.weights.state_dict import read_state_dict
 
 @dataclass(frozen=True)
 class Known:
-    """make: the network for a number of classes; classes: the usual number; caffe, torch: layouts of files for it."""
+    """make: the network for a number of classes; classes: the usual number; caffe, torch: layouts of files for it.
+
+    A layout may be that of a larger network: layers of a file that this one has no place for are left.
+    """
 
     make: Callable[[int], Network]
     classes: int
@@ -59,10 +62,11 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
         raise ConfigError(sentence("Too few classes", expected="1 or more", got=classes, do="Give --classes N."))
     known = NETWORKS[model]
     network = known.make(classes or known.classes)
+    modules = {name for name, _ in network.named_modules()}
     if file.suffix.lower() == ".caffemodel":
-        report = import_weights(network, read_caffemodel(file), known.caffe)
+        report = import_weights(network, read_caffemodel(file), known.caffe.within(modules))
     else:
-        report = import_weights(network, read_state_dict(file), known.torch)
+        report = import_weights(network, read_state_dict(file), known.torch.within(modules))
     with open(file, "rb") as source:
         digest = hashlib.file_digest(source, "sha256").hexdigest()
     about = {"network": model, "classes": network.rows, "made": f"imported from {file.name}", "sha256": digest}
