@@ -957,6 +957,97 @@ def test_the_command_leaves_the_layers_that_the_papers_network_is_without(
         assert np.array_equal(state[f"{home}.bias"].numpy(), layers[name][1])
 
 
+def cut_after(layer: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    names = list(shapes)
+    return {name: shapes[name] for name in names[: names.index(layer) + 1]}
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "missing"),
+    [
+        (
+            "caffenet-128",
+            cut_after("conv3", CAFFENET),
+            "the 5 convolutions of the network, got a file without conv4, conv5.",
+        ),
+        (
+            "googlenet-128",
+            cut_after("inception_5a/5x5", googlenet_shapes()),
+            "the 57 convolutions of the network, got a file without inception_5a/pool_proj, inception_5b/1x1, "
+            "inception_5b/3x3_reduce, inception_5b/3x3, inception_5b/5x5_reduce, inception_5b/5x5, "
+            "inception_5b/pool_proj.",
+        ),
+        (
+            "googlenet-128",
+            cut_after("conv2/3x3", googlenet_shapes()),
+            "inception_3a/5x5, inception_3a/pool_proj, inception_3b/1x1, inception_3b/3x3_reduce, and 46 more.",
+        ),
+    ],
+)
+def test_the_command_refuses_a_file_cut_between_two_layers(
+    model: str,
+    shapes: dict[str, tuple[int, ...]],
+    missing: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """57 convolutions: 3 and 9 modules of 6; 54 without the first three, of which 8 are shown."""
+    source, out = tmp_path / "cut.caffemodel", tmp_path / "w.safetensors"
+    bvlc(source, shapes)
+    assert main(["weights", str(source), "--model", model, "--out", str(out)]) == 1
+    text = capsys.readouterr().err
+    assert f"{source}: layers are missing: expected the " in text
+    assert missing in text
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "fresh"),
+    [
+        (
+            "googlenet-128",
+            {name: s for name, s in googlenet_shapes().items() if not name.startswith(("loss1", "loss2"))},
+            {"trunk.loss1_conv", "trunk.loss2_conv", "outputs.0.layer", "outputs.1.layer", "outputs.2.layer"},
+        ),
+        ("caffenet-128", cut_after("conv5", CAFFENET), {"trunk.fc6", "trunk.fc7", "outputs.0.layer"}),
+    ],
+)
+def test_the_command_takes_a_net_saved_for_prediction_and_convolutions_alone(
+    model: str,
+    shapes: dict[str, tuple[int, ...]],
+    fresh: set[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, out = tmp_path / "a.caffemodel", tmp_path / "w.safetensors"
+    bvlc(source, shapes)
+    assert main(["weights", str(source), "--model", model, "--json", "--out", str(out)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {entry["network"].rpartition(".")[0] for entry in told["fresh"]} == fresh
+
+
+def test_the_command_says_which_file_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of ResNet-18's tensors with one axis more rows: the first eight are shown, the number of others is told."""
+    theirs = NETWORKS["resnet-18"].make(50).trunk.state_dict()
+    wide = {name: torch.cat([t, t]) if t.ndim else t for name, t in theirs.items()}
+    source = saved(tmp_path / "wide.pth", wide)
+    out = tmp_path / "w.safetensors"
+    assert main(["weights", str(source), "--model", "resnet-18", "--out", str(out)]) == 1
+    text = capsys.readouterr().err
+    assert text.startswith(f"everlearn: {source}: These weights do not fit the network: expected trunk.")
+    expected, got = text.partition(", got ")[::2]
+    others = sum(1 for tensor in wide.values() if tensor.ndim) - 8
+    for part in (expected, got.partition(". Give")[0]):
+        assert part.count("; ") == 8
+        assert part.endswith(f"; and {others} more")
+    assert text.endswith(". Give --model the network that the file is of, or a file that is of resnet-18.\n")
+    assert not out.exists()
+
+    source = saved(tmp_path / "large.pth", {"conv1.weight": torch.full((64, 3, 7, 7), 1e300, dtype=torch.float64)})
+    assert main(["weights", str(source), "--model", "resnet-18", "--out", str(out)]) == 1
+    assert f"{source}: Tensor 'conv1.weight' cannot be taken" in capsys.readouterr().err
+
+
 def test_the_command_imports_a_state_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     theirs = cifarnet(seed=5)
     tensors = {name.removeprefix("trunk."): tensor for name, tensor in theirs.trunk.state_dict().items()}
@@ -975,7 +1066,7 @@ def test_the_commands_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     out = tmp_path / "o.safetensors"
     cases = [
         ([str(source), "--model", "huge"], "Unknown network"),
-        ([str(source), "--model", "cifarnet"], "No layer of the file fits"),
+        ([str(source), "--model", "cifarnet"], f"{source}: No layer of the file fits"),
         ([str(source), "--model", "cifarnet", "--classes", "0"], "Too few classes"),
         ([str(tmp_path / "absent.caffemodel"), "--model", "cifarnet"], "no such file"),
         ([str(tmp_path / "a.h5"), "--model", "cifarnet"], "unknown kind of file"),
