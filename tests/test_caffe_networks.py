@@ -448,6 +448,31 @@ def test_cw_is_kept_for_all_three_output_layers(name: str) -> None:
     assert learner.storage().paper == 4 * pn + (2 * others if name == "ar1" else 0)
 
 
+def test_cwr_keeps_cw_for_all_three_output_layers() -> None:
+    """After each batch cw[j] = w_i·tw[j] for its classes, with no shift; rows of old classes stay."""
+    knobs = {**training(epochs=1, eta=0.001), "head.w_1": 1.25, "head.w_i": 0.5}
+    learner = build("cwr", googlenet_128(classes=4), knobs=knobs)
+    tw: list[Tensor] = []
+
+    def watch(_: Any) -> None:
+        tw[:] = output_rows(learner)
+
+    learner.learn(coloured([0, 1], n=2, seed=1), on_step=watch)
+    first = output_rows(learner)
+    assert [tuple(rows.shape) for rows in first] == [(4, 2048), (4, 2048), (4, 1024)]
+    for rows, trained in zip(first, tw, strict=True):
+        assert torch.equal(rows[:2], 1.25 * trained[:2])
+        assert trained.any(dim=1).all()  # a random start for all rows
+        assert not rows[2:].any()
+    tw_1 = list(tw)
+    learner.learn(coloured([2, 3], n=2, seed=1), on_step=watch)
+    for rows, old, before, trained in zip(output_rows(learner), first, tw_1, tw, strict=True):
+        assert torch.equal(rows[:2], old[:2])
+        assert torch.equal(rows[2:], 0.5 * trained[2:])
+        assert not torch.allclose(trained, before, atol=1e-3)  # another random start
+    assert learner.storage().paper == 4 * (2048 + 2048 + 1024)
+
+
 def test_lwf_has_soft_targets_for_all_three_output_layers() -> None:
     learner = build("lwf", googlenet_128(classes=4), knobs=training(epochs=1, eta=0.001))
     learner.learn(coloured([0, 1], n=2, seed=1))

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -297,16 +298,50 @@ def test_file_lists_that_cannot_be_meant(toy: Path) -> None:
         "s3/o4/C_03_04_000.png 3\n": ("names frames of the test sessions", "s3/o4/C_03_04_000.png"),
         "s2/o4/C_02_04_000.png 49\n": ("Line 101", "makes no sense"),
         "../../secret.png 3\n": ("Line 101", "'../../secret.png 3'"),
-        (folder / "train_batch_01_filelist.txt").read_text().splitlines()[0] + "\n": ("more than once", "1 repeats"),
     }
     for line, words in cases.items():
         path.write_text(good + line)
-        message(lambda: batches(source, "ni", 1), *words)
-        assert "more than once" in words or str(path) in message(lambda: batches(source, "ni", 1))
+        message(lambda: batches(source, "ni", 1), *words, str(path))
     path.write_text("")
     message(lambda: batches(source, "ni", 1), "is empty", str(path))
     (toy / "batches_filelists.zip").write_bytes(b"PK no zip")
     message(lambda: batches(source, "nic", 1), "This archive cannot be read", "batches_filelists.zip")
+
+
+def test_repeated_frames_are_named_with_their_list(toy: Path) -> None:
+    """The last two lines of batch 1 again in batch 2, then the first line of batch 2 again in itself."""
+    source = core50(32)
+    folder = toy / "batches_filelists" / "NI_inc" / "run0"
+    listed(source, batches(source, "ni", 1).places, folder)
+    earlier, path = folder / "train_batch_01_filelist.txt", folder / "train_batch_02_filelist.txt"
+    good, repeated = path.read_text(), earlier.read_text().splitlines()[-2:]
+    path.write_text("\n".join([*repeated, good]))
+    frame = repeated[0].split()[0]
+    again = (f"{path} brings a frame more than once", f"got {frame} again, after {earlier}; 2 repeats in all lists")
+    message(lambda: batches(source, "ni", 1), *again)
+    path.write_text(good + good.splitlines()[0])
+    text = message(lambda: batches(source, "ni", 1), f"got {good.split()[0]} again, after {path}. Get")
+    assert "repeats" not in text
+
+
+@pytest.mark.parametrize("file", ["LUP.pkl", "paths.pkl"])
+def test_pickles_that_cannot_be_read_are_named(file: str, toy: Path) -> None:
+    source = core50(32)
+    for path in (toy / "LUP.pkl", toy / "paths.pkl"):
+        path.write_bytes(pickle.dumps([], protocol=2))
+    whole = pickle.dumps(["s1/o1/C_01_01_000.png"] * 9, protocol=2)
+    for content, words in (
+        (b"cos\nsystem\n(S'true'\ntR.", "os.system"),
+        (b"cos\n\x1b[2Jsystem\n.", "os.?[2Jsystem"),  # the name of what it would run clears the terminal
+        (whole[:-5], "cannot be read"),
+        (b"", "cannot be read"),
+    ):
+        (toy / file).write_bytes(content)
+        text = message(lambda: batches(source, "nc", 1), f"{toy / file}: This pickle", words)
+        assert text.isprintable()
+    (toy / "paths.pkl").write_bytes(whole)
+    (toy / "LUP.pkl").write_bytes(pickle.dumps({"nc": [[[1 << 80]] * 10] * 10}, protocol=2))
+    message(lambda: batches(source, "nc", 1), f"{toy / 'LUP.pkl'} and paths.pkl hold something else", "OverflowError")
 
 
 def test_the_official_pickles(toy: Path) -> None:
@@ -589,6 +624,9 @@ def test_the_benchmarks_of_core50() -> None:
         f"core50-{protocol}" for protocol in ("nc", "ni", "nic", "25x2", "whole", "nicv2-79", "nicv2-196", "nicv2-391")
     ]
     assert [n for n in BENCHMARKS if n.startswith("core50")] == names
+    page = (Path(__file__).parents[1] / "docs" / "core50.md").read_text("utf-8")
+    table = page.partition("## Benchmarks")[2].partition("Variants stand")[0]
+    assert set(re.findall(r"`(core50-[^`]*)`", table)) == set(names)
     assert {f"core50-{protocol}" for protocol in PROTOCOLS} < set(names)
     chosen = benchmark_of("core50-nc")
     assert (chosen.network, chosen.setting) == ("caffenet-128", "caffenet/core50")

@@ -96,6 +96,11 @@ def blob(array: np.ndarray[Any, Any], *, old_way: bool = False) -> bytes:
     return (legacy if old_way else shape)(*dims) + floats(array.ravel().tolist())
 
 
+def bulk(array: np.ndarray[Any, Any]) -> bytes:
+    """A large blob the old way."""
+    return legacy(*(1,) * (4 - array.ndim), *array.shape) + chunk(5, array.astype("<f4").tobytes())
+
+
 def write(path: Path, *parts: bytes) -> Path:
     path.write_bytes(chunk(1, b"a net") + b"".join(parts))
     return path
@@ -865,6 +870,184 @@ def test_the_command_imports_a_caffemodel(
     assert read_state_dict(out)["trunk.conv1.weight"].dtype == torch.float16
 
 
+CAFFENET = {
+    **{"conv1": (96, 3, 11, 11), "conv2": (256, 48, 5, 5), "conv3": (384, 256, 3, 3)},
+    **{"conv4": (384, 192, 3, 3), "conv5": (256, 192, 3, 3)},
+    **{"fc6": (64, 9216), "fc7": (64, 64), "fc8": (1000, 64)},
+}
+"""The layers of BVLC's CaffeNet in their order, and the shapes of their weights; there fc6 and fc7 have 4,096 rows."""
+
+
+def googlenet_shapes() -> dict[str, tuple[int, ...]]:
+    """The layers of BVLC's GoogLeNet in their order, and the shapes of their weights.
+
+    A module's numbers: channels that enter, 1×1, 3×3 reduce, 3×3, 5×5 reduce, 5×5, pool projection.
+    """
+    modules = {
+        "3a": (192, 64, 96, 128, 16, 32, 32),
+        "3b": (256, 128, 128, 192, 32, 96, 64),
+        "4a": (480, 192, 96, 208, 16, 48, 64),
+        "4b": (512, 160, 112, 224, 24, 64, 64),
+        "4c": (512, 128, 128, 256, 24, 64, 64),
+        "4d": (512, 112, 144, 288, 32, 64, 64),
+        "4e": (528, 256, 160, 320, 32, 128, 128),
+        "5a": (832, 256, 160, 320, 32, 128, 128),
+        "5b": (832, 384, 192, 384, 48, 128, 128),
+    }
+    shapes: dict[str, tuple[int, ...]] = {
+        "conv1/7x7_s2": (64, 3, 7, 7),
+        "conv2/3x3_reduce": (64, 64, 1, 1),
+        "conv2/3x3": (192, 64, 3, 3),
+    }
+    for name, (entering, one, reduce_3, three, reduce_5, five, projection) in modules.items():
+        module = f"inception_{name}"
+        shapes |= {
+            f"{module}/1x1": (one, entering, 1, 1),
+            f"{module}/3x3_reduce": (reduce_3, entering, 1, 1),
+            f"{module}/3x3": (three, reduce_3, 3, 3),
+            f"{module}/5x5_reduce": (reduce_5, entering, 1, 1),
+            f"{module}/5x5": (five, reduce_5, 5, 5),
+            f"{module}/pool_proj": (projection, entering, 1, 1),
+        }
+        side = {"4a": ("loss1", 512), "4d": ("loss2", 528)}.get(name)
+        if side:
+            shapes[f"{side[0]}/conv"] = (128, side[1], 1, 1)
+            shapes[f"{side[0]}/fc"] = (1024, 2048)
+            shapes[f"{side[0]}/classifier"] = (1000, 1024)
+    return {**shapes, "loss3/classifier": (1000, 1024)}
+
+
+def bvlc(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, list[Any]]:
+    """Write a file as BVLC's are; gives the weights and biases in it."""
+    rng = np.random.default_rng(0)
+    layers = {name: [rng.random(s, dtype="f"), rng.random(s[0], dtype="f")] for name, s in shapes.items()}
+    write(path, *(old(name, *map(bulk, blobs)) for name, blobs in layers.items()))
+    return layers
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "left"),
+    [("googlenet-128", googlenet_shapes(), ("loss1/fc", "loss2/fc")), ("caffenet-128-conv", CAFFENET, ("fc6", "fc7"))],
+)
+def test_the_command_leaves_the_layers_that_the_papers_network_is_without(
+    model: str,
+    shapes: dict[str, tuple[int, ...]],
+    left: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every convolution is taken; the classifiers see other features, and start fresh."""
+    source, out = tmp_path / "bvlc.caffemodel", tmp_path / "w.safetensors"
+    layers = bvlc(source, shapes)
+    assert main(["weights", str(source), "--model", model, "--json", "--out", str(out)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(entry["file"], entry["why"]) for entry in told["unused"]] == [
+        (f"{name}[{k}]", "no such layer in the network") for name in left for k in range(2)
+    ]
+    network = NETWORKS[model].make(50)
+    homes = {name: f"trunk.{name.replace('/', '_')}" for name, shape in shapes.items() if len(shape) == 4}
+    trunk = [name for name in network.state_dict() if name.startswith("trunk.")]
+    assert sorted(trunk) == sorted(f"{home}.{part}" for home in homes.values() for part in ("weight", "bias"))
+    assert sorted(entry["network"] for entry in told["matched"] + told["reshaped"]) == sorted(trunk)
+    assert {entry["network"] for entry in told["fresh"]} == set(network.state_dict()) - set(trunk)
+    load_weights(out, network)
+    state = network.state_dict()
+    for name, home in homes.items():
+        assert np.array_equal(state[f"{home}.weight"].numpy(), layers[name][0])
+        assert np.array_equal(state[f"{home}.bias"].numpy(), layers[name][1])
+
+
+def cut_after(layer: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    names = list(shapes)
+    return {name: shapes[name] for name in names[: names.index(layer) + 1]}
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "missing"),
+    [
+        (
+            "caffenet-128",
+            cut_after("conv3", CAFFENET),
+            "the 5 convolutions of the network, got a file without conv4, conv5.",
+        ),
+        (
+            "googlenet-128",
+            cut_after("inception_5a/5x5", googlenet_shapes()),
+            "the 57 convolutions of the network, got a file without inception_5a/pool_proj, inception_5b/1x1, "
+            "inception_5b/3x3_reduce, inception_5b/3x3, inception_5b/5x5_reduce, inception_5b/5x5, "
+            "inception_5b/pool_proj.",
+        ),
+        (
+            "googlenet-128",
+            cut_after("conv2/3x3", googlenet_shapes()),
+            "inception_3a/5x5, inception_3a/pool_proj, inception_3b/1x1, inception_3b/3x3_reduce, and 46 more.",
+        ),
+    ],
+)
+def test_the_command_refuses_a_file_cut_between_two_layers(
+    model: str,
+    shapes: dict[str, tuple[int, ...]],
+    missing: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """57 convolutions: 3 and 9 modules of 6; 54 without the first three, of which 8 are shown."""
+    source, out = tmp_path / "cut.caffemodel", tmp_path / "w.safetensors"
+    bvlc(source, shapes)
+    assert main(["weights", str(source), "--model", model, "--out", str(out)]) == 1
+    text = capsys.readouterr().err
+    assert f"{source}: layers are missing: expected the " in text
+    assert missing in text
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "fresh"),
+    [
+        (
+            "googlenet-128",
+            {name: s for name, s in googlenet_shapes().items() if not name.startswith(("loss1", "loss2"))},
+            {"trunk.loss1_conv", "trunk.loss2_conv", "outputs.0.layer", "outputs.1.layer", "outputs.2.layer"},
+        ),
+        ("caffenet-128", cut_after("conv5", CAFFENET), {"trunk.fc6", "trunk.fc7", "outputs.0.layer"}),
+    ],
+)
+def test_the_command_takes_a_net_saved_for_prediction_and_convolutions_alone(
+    model: str,
+    shapes: dict[str, tuple[int, ...]],
+    fresh: set[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, out = tmp_path / "a.caffemodel", tmp_path / "w.safetensors"
+    bvlc(source, shapes)
+    assert main(["weights", str(source), "--model", model, "--json", "--out", str(out)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {entry["network"].rpartition(".")[0] for entry in told["fresh"]} == fresh
+
+
+def test_the_command_says_which_file_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of ResNet-18's tensors with one axis more rows: the first eight are shown, the number of others is told."""
+    theirs = NETWORKS["resnet-18"].make(50).trunk.state_dict()
+    wide = {name: torch.cat([t, t]) if t.ndim else t for name, t in theirs.items()}
+    source = saved(tmp_path / "wide.pth", wide)
+    out = tmp_path / "w.safetensors"
+    assert main(["weights", str(source), "--model", "resnet-18", "--out", str(out)]) == 1
+    text = capsys.readouterr().err
+    assert text.startswith(f"everlearn: {source}: These weights do not fit the network: expected trunk.")
+    expected, got = text.partition(", got ")[::2]
+    others = sum(1 for tensor in wide.values() if tensor.ndim) - 8
+    for part in (expected, got.partition(". Give")[0]):
+        assert part.count("; ") == 8
+        assert part.endswith(f"; and {others} more")
+    assert text.endswith(". Give --model the network that the file is of, or a file that is of resnet-18.\n")
+    assert not out.exists()
+
+    source = saved(tmp_path / "large.pth", {"conv1.weight": torch.full((64, 3, 7, 7), 1e300, dtype=torch.float64)})
+    assert main(["weights", str(source), "--model", "resnet-18", "--out", str(out)]) == 1
+    assert f"{source}: Tensor 'conv1.weight' cannot be taken" in capsys.readouterr().err
+
+
 def test_the_command_imports_a_state_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     theirs = cifarnet(seed=5)
     tensors = {name.removeprefix("trunk."): tensor for name, tensor in theirs.trunk.state_dict().items()}
@@ -883,7 +1066,7 @@ def test_the_commands_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     out = tmp_path / "o.safetensors"
     cases = [
         ([str(source), "--model", "huge"], "Unknown network"),
-        ([str(source), "--model", "cifarnet"], "No layer of the file fits"),
+        ([str(source), "--model", "cifarnet"], f"{source}: No layer of the file fits"),
         ([str(source), "--model", "cifarnet", "--classes", "0"], "Too few classes"),
         ([str(tmp_path / "absent.caffemodel"), "--model", "cifarnet"], "no such file"),
         ([str(tmp_path / "a.h5"), "--model", "cifarnet"], "unknown kind of file"),

@@ -9,7 +9,7 @@ import hashlib
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from everlearn.data import limited_pickle
 from everlearn.data.cache import cached
 from everlearn.data.core50 import SITE, Core50
 from everlearn.data.core50_frames import TEST_SESSIONS, in_words, object_of, parse, protocol, session_of
+from everlearn.data.core50_frames import name as name_of
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
 
@@ -66,7 +67,7 @@ def batches(source: Core50, name: str, run: int) -> Batches:
         found = read(source.folder, entry, run)
         if found is not None:
             places = tuple(_places(source, frames, where) for where, frames in found)
-            _check_once(places, entry, source.folder)
+            _check_once(found)
             return Batches(places, f"orders from the {about}")
     if name.startswith("nicv2"):
         raise _no_lists(source.folder, entry)
@@ -242,7 +243,7 @@ def _looked_up(lup: Path, paths: Path, entry: _Protocol) -> dict[str, Array]:
             arrays[f"ends{run}"] = np.cumsum([len(part) for part in parts])
             if len(runs[run]) != entry.batches + 1:  # the last is the test set
                 raise ValueError(f"{len(runs[run]) - 1} batches in run {run}")
-    except (TypeError, ValueError, IndexError, KeyError) as error:
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
         raise DataError(
             sentence(
                 f"{lup} and {paths.name} hold something else",
@@ -255,8 +256,13 @@ def _looked_up(lup: Path, paths: Path, entry: _Protocol) -> dict[str, Array]:
 
 
 def _load(path: Path) -> Any:
-    with open(path, "rb") as file:
-        return limited_pickle.load(file, limited_pickle.PLAIN)
+    """What is in a pickle of plain values; whatever is wrong with it, the error names the file."""
+    try:
+        with open(path, "rb") as file:
+            return limited_pickle.load(file, limited_pickle.PLAIN)
+    except (DataError, OSError) as error:
+        shown = "".join(c if c.isprintable() else "?" for c in str(error))  # a hostile file's names may not be
+        raise DataError(f"{path}: {shown}") from error
 
 
 # --- what every list must be -------------------------------------------------------------------------
@@ -282,16 +288,20 @@ def _places(source: Core50, frames: Array, where: str) -> Array:
     return np.sort(places)
 
 
-def _check_once(places: Sequence[Array], entry: _Protocol, folder: Path) -> None:
+def _check_once(lists: Lists) -> None:
     """Refuse lists that bring a frame twice."""
-    every = np.concatenate(places)
-    twice = len(every) - len(np.unique(every))
-    if twice:
+    every = np.concatenate([frames for _, frames in lists])
+    owner = np.repeat(np.arange(len(lists)), [len(frames) for _, frames in lists])
+    again = np.setdiff1d(np.arange(len(every)), np.unique(every, return_index=True)[1])
+    if len(again):
+        first = again[0]
+        before = np.flatnonzero(every == every[first])[0]
+        more = f"; {len(again):,} repeats in all lists" if len(again) > 1 else ""
         raise DataError(
             sentence(
-                f"The lists of {entry.key} in {folder} bring frames more than once",
-                expected="each training frame in one batch",
-                got=f"{twice:,} repeats",
+                f"{lists[owner[first]][0]} brings a frame more than once",
+                expected="each training frame in one batch, once",
+                got=f"{name_of(int(every[first]))} again, after {lists[owner[before]][0]}{more}",
                 do="Get the official lists again.",
             )
         )

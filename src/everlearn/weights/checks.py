@@ -1,5 +1,7 @@
 """What every reader of weights checks, and how it says what is wrong."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from everlearn.errors import DataError, sentence
@@ -14,6 +16,21 @@ def bad_file(path: Path, what: str, *, expected: object, got: object, do: str = 
     "a.pth: tensor 'fc.bias': expected finite values, got NaN. Get another."
     """
     return DataError(sentence(f"{path}: {what}", expected=expected, got=printable(got), do=do))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors about what came from a file say which.
+
+    >>> with naming(Path("a.pth")):
+    ...     raise DataError("These weights do not fit.")
+    Traceback (most recent call last):
+    everlearn.errors.DataError: a.pth: These weights do not fit.
+    """
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
 
 
 def printable(value: object) -> str:

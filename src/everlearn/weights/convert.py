@@ -1,10 +1,12 @@
 """Other people's weights for a network of ours, as one file of ours: what `everlearn weights` does."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from torch import nn
 
 from everlearn import models
 from everlearn.errors import ConfigError, sentence
@@ -13,7 +15,8 @@ from everlearn.models.caffenet import CAFFE_LAYERS as CAFFENET
 from everlearn.models.googlenet import CAFFE_LAYERS as GOOGLENET
 from everlearn.models.nin import CAFFE_LAYERS as NIN
 from everlearn.weights.caffemodel import read_caffemodel
-from everlearn.weights.importer import import_weights
+from everlearn.weights.checks import bad_file, naming
+from everlearn.weights.importer import Tensors, make_plan, some
 from everlearn.weights.layout import CAFFE, TORCHVISION, Layout
 from everlearn.weights.ours import save_weights
 from everlearn.weights.report import Report
@@ -22,21 +25,29 @@ from everlearn.weights.state_dict import read_state_dict
 
 @dataclass(frozen=True)
 class Known:
-    """make: the network for a number of classes; classes: the usual number; caffe, torch: layouts of files for it."""
+    """make: the network for a number of classes; classes: the usual number; caffe, torch: layouts of files for it.
+
+    A layout may be that of a larger network: layers of a file that this one has no place for are left.
+    spare: convolutions of Caffe's layout that a whole file may lack.
+    """
 
     make: Callable[[int], Network]
     classes: int
     caffe: Layout = CAFFE
     torch: Layout = TORCHVISION
+    spare: tuple[str, ...] = ()
 
+
+SIDES = ("loss1/conv", "loss2/conv")
+"""GoogLeNet's side heads are for training: a net that was saved for prediction has none."""
 
 NETWORKS: dict[str, Known] = {
     "cifarnet": Known(cifarnet, 100),
     "caffenet-128": Known(models.caffenet_128, 50, caffe=Layout(CAFFENET)),
     "caffenet-128-conv": Known(partial(models.caffenet_128, fully_connected=False), 50, caffe=Layout(CAFFENET)),
     "caffenet": Known(models.caffenet, 1000, caffe=Layout(CAFFENET)),
-    "googlenet-128": Known(models.googlenet_128, 50, caffe=Layout(GOOGLENET)),
-    "googlenet": Known(models.googlenet, 1000, caffe=Layout(GOOGLENET)),
+    "googlenet-128": Known(models.googlenet_128, 50, caffe=Layout(GOOGLENET), spare=SIDES),
+    "googlenet": Known(models.googlenet, 1000, caffe=Layout(GOOGLENET), spare=SIDES),
     "nin-128": Known(models.nin_128, 50, caffe=Layout(NIN)),
     "resnet-18": Known(models.resnet_18, 50),
     "resnet-32": Known(models.resnet_32, 100),
@@ -59,12 +70,37 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
         raise ConfigError(sentence("Too few classes", expected="1 or more", got=classes, do="Give --classes N."))
     known = NETWORKS[model]
     network = known.make(classes or known.classes)
-    if file.suffix.lower() == ".caffemodel":
-        report = import_weights(network, read_caffemodel(file), known.caffe)
-    else:
-        report = import_weights(network, read_state_dict(file), known.torch)
+    modules = {name for name, _ in network.named_modules()}
+    caffe = file.suffix.lower() == ".caffemodel"
+    tensors: Tensors = read_caffemodel(file) if caffe else read_state_dict(file)
+    with naming(file):
+        plan = make_plan(network, tensors, (known.caffe if caffe else known.torch).within(modules))
+        plan.check(do=f"Give --model the network that the file is of, or a file that is of {model}.")
+    if caffe:
+        _check_whole(file, tensors, network, known)
+    report = plan.carry_out()
     with open(file, "rb") as source:
         digest = hashlib.file_digest(source, "sha256").hexdigest()
     about = {"network": model, "classes": network.rows, "made": f"imported from {file.name}", "sha256": digest}
     save_weights(out, network, about=about, half=half, only=report.taken)
     return report
+
+
+def _check_whole(file: Path, layers: Container[str], network: Network, known: Known) -> None:
+    """Refuse a .caffemodel without convolutions of the trunk: one that was cut between two layers can still be parsed.
+
+    Fully connected and output layers may be missing: there are files of convolutions alone, and these layers mostly
+    start fresh anyway.
+    """
+    modules = dict(network.named_modules())
+    homes = {layer: home for layer, home in known.caffe.layers.items() if home.startswith("trunk.")}
+    due = [n for n, home in homes.items() if isinstance(modules.get(home), nn.Conv2d) and n not in known.spare]
+    missing = [layer for layer in due if layer not in layers]
+    if missing:
+        raise bad_file(
+            file,
+            "layers are missing",
+            expected=f"the {len(due)} convolutions of the network",
+            got=f"a file without {some(missing)}",
+            do="It may have been cut short: compare its checksum, and fetch it again.",
+        )

@@ -20,6 +20,9 @@ Tensors = Mapping[str, Tensor] | Mapping[str, list[NDArray[np.float32]]]
 OPTIONAL = "num_batches_tracked"
 """A batch norm's counter, which files of before PyTorch 0.4.1 do not have."""
 
+MOST_SHOWN = 8
+"""An error shows so many of the tensors that do not fit."""
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -36,6 +39,27 @@ class Plan:
     report: Report = field(default_factory=Report)
     copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     misfits: list[Entry] = field(default_factory=list)
+
+    def check(self, *, do: str | None = None) -> None:
+        """Refuse weights that do not fit, or of which nothing does; do: what the user should do, default for Python."""
+        if self.misfits:
+            raise DataError(
+                sentence(
+                    "These weights do not fit the network",
+                    expected=some((_told(e.network, e.network_shape) for e in self.misfits), "; "),
+                    got=some((_told(e.file, e.file_shape) for e in self.misfits), "; "),
+                    do=do or "Take another network or file; or import with strict=False, and these layers start fresh.",
+                )
+            )
+        if not self.report.taken:
+            raise DataError(
+                sentence(
+                    "No layer of the file fits one of the network",
+                    expected=_such_as(entry.network for entry in self.report.fresh),
+                    got=_such_as(entry.file for entry in (*self.report.unused, *self.report.fresh)),
+                    do=do or "Take the network that the file is of, or a layout that says where its layers belong.",
+                )
+            )
 
     def carry_out(self) -> Report:
         """Copy, in place: parameters stay the same memory."""
@@ -64,24 +88,8 @@ def import_weights(network: Network, tensors: Tensors, layout: Layout, *, strict
     (['trunk.1.weight', 'trunk.1.bias'], ['outputs.0.layer.weight', 'outputs.0.layer.bias'])
     """
     plan = make_plan(network, tensors, layout)
-    if strict and plan.misfits:
-        raise DataError(
-            sentence(
-                "These weights do not fit the network",
-                expected="; ".join(_told(e.network, e.network_shape) for e in plan.misfits),
-                got="; ".join(_told(e.file, e.file_shape) for e in plan.misfits),
-                do="Take another network or file; or import with strict=False, and these layers start fresh.",
-            )
-        )
-    if strict and not plan.report.taken:
-        raise DataError(
-            sentence(
-                "No layer of the file fits one of the network",
-                expected=_some(entry.network for entry in plan.report.fresh),
-                got=_some(entry.file for entry in (*plan.report.unused, *plan.report.fresh)),
-                do="Take the network that the file is of, or a layout that says where its layers belong.",
-            )
-        )
+    if strict:
+        plan.check()
     return plan.carry_out()
 
 
@@ -210,10 +218,21 @@ def _told(name: str | None, shape: tuple[int, ...] | None) -> str:
     return "nothing" if name is None else f"{name} {list(shape or ())}"
 
 
-def _some(names: Iterable[str | None]) -> str:
+def some(texts: Iterable[str], between: str = ", ") -> str:
+    """The first texts of many, and how many more there are.
+
+    >>> some(map(str, range(11)))
+    '0, 1, 2, 3, 4, 5, 6, 7, and 3 more'
+    """
+    every = list(texts)
+    more = [f"and {len(every) - MOST_SHOWN} more"] if len(every) > MOST_SHOWN else []
+    return between.join([*every[:MOST_SHOWN], *more])
+
+
+def _such_as(names: Iterable[str | None]) -> str:
     """The first names of many.
 
-    >>> _some(["a", None, "b", "c", "d"])
+    >>> _such_as(["a", None, "b", "c", "d"])
     'names such as a, b, c'
     """
     found = [name for name in names if name]

@@ -1,7 +1,7 @@
 """Where a file's layers belong in a network."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,14 @@ class Layout:
         """The module in the network for a layer of the file."""
         plain = ".".join(part for part in (self.prefix, layer.replace("/", "_")) if part)
         return self.layers.get(layer, plain)
+
+    def within(self, modules: Container[str]) -> "Layout":
+        """Without the places that a network of these modules lacks.
+
+        >>> CAFFE.within(["trunk.conv1", "outputs.0.layer"]).layers
+        {'fc8': 'outputs.0.layer', 'loss1/classifier': 'outputs.0.layer'}
+        """
+        return replace(self, layers={layer: home for layer, home in self.layers.items() if home in modules})
 
 
 CAFFE = Layout(
