@@ -11,7 +11,7 @@ CPU = {
     "icifar-100+joined": "cifarnet/icifar-100/cpu",
     "cifar-split-6": "cifarnet/cifar-split-6/cpu",
 }
-"""Settings of four epochs a batch, by benchmark, where the paper's would take days without an accelerator."""
+"""Settings of four epochs a batch, η falling to 0, by benchmark, where the paper's would take days on a CPU."""
 
 CORE50 = {"training.first.epochs": 1, "training.later.epochs": 1}
 """On CORe50 the CPU's budget is one epoch a batch, with the paper's hyperparameters."""

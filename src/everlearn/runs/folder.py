@@ -34,6 +34,24 @@ def one_process(folder: Path, problem: str, *, expected: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def room(place: Path | str) -> Iterator[None]:
+    """Say what to do about a full disk. place: where the run is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise RunError(
+            sentence(
+                "The disk is full",
+                expected="room for the run",
+                got=f"{place} ({error.strerror})",
+                do="Make room and give the same command again: the last checkpoint is whole, and it goes on there.",
+            )
+        ) from error
+
+
 class RunFolder:
     """The files of one run. Whatever is killed at whatever moment, they can be read and the run goes on."""
 
@@ -47,25 +65,8 @@ class RunFolder:
         with one_process(self.path, "This run is being learnt by another process", expected="one process a run"):
             sweep(self.path)
             sweep(self.path / "predictions")
-            with self.room():
+            with room(self.path):
                 yield
-
-    @contextmanager
-    def room(self, where: str | None = None) -> Iterator[None]:
-        """Say what to do about a full disk. where: in other words than the folder's path."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            raise RunError(
-                sentence(
-                    "The disk is full",
-                    expected="room for the run",
-                    got=f"{where or self.path} ({error.strerror})",
-                    do="Make room and give the same command again: the last checkpoint is whole, and it goes on there.",
-                )
-            ) from error
 
     # --- config -----------------------------------------------------------------------------------
 

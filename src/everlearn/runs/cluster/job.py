@@ -15,7 +15,7 @@ from everlearn.errors import EverlearnError, RunError
 from everlearn.runs.cluster.learner import End, News
 from everlearn.runs.cluster.parcels import deliver
 from everlearn.runs.config import Config
-from everlearn.runs.folder import RunFolder
+from everlearn.runs.folder import RunFolder, room
 from everlearn.runs.runner import OnProgress
 
 ENVIRONMENT = ("EVERLEARN_DATA", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
@@ -63,7 +63,7 @@ class Job:
         if any(name.startswith("checkpoint") for name in names):
             self.deaths = 0
         told = len(folder.records()) if "records.jsonl" in names else 0
-        with folder.room():
+        with room(self.path):
             deliver(self.path, parcel)
         for record in folder.records()[told:] if "records.jsonl" in names else ():
             self.on_progress(None, record)

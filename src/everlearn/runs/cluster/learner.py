@@ -21,7 +21,7 @@ from everlearn.allocation import keep_memory
 from everlearn.errors import EverlearnError
 from everlearn.runs.cluster.parcels import Outbox, Parcel, nothing, unpack
 from everlearn.runs.config import Config
-from everlearn.runs.folder import RunFolder
+from everlearn.runs.folder import RunFolder, room
 from everlearn.runs.runner import Runner
 from everlearn.runs.stopping import Stop
 from everlearn.runs.worker import heard
@@ -92,7 +92,7 @@ class Learner:
             with tempfile.TemporaryDirectory(prefix="everlearn-") as root, heard(warned):
                 folder = Path(root, "run")
                 place = str(folder)
-                with RunFolder(folder).room(f"{socket.gethostname()}, {tempfile.gettempdir()}"):
+                with room(f"{socket.gethostname()}, {tempfile.gettempdir()}"):
                     unpack(folder, files)
                     outbox = Outbox(folder)
                     try:
