@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 STRATEGIES := naive,lwf,ewc,si,cwr,cwr+,ar1,cumulative
 SIZES ?= cifarnet caffenet-128
-ROUNDS ?= 7
+ROUNDS ?= 5
 THREADS ?= 2
 BENCH ?=
 OUT ?= docs/performance

@@ -1,6 +1,6 @@
 """Measure all contestants in one run, interleaved: in every round each does its job once, in a shuffled order.
 
-    python -m benchmarks.measure cifarnet --rounds 7 --out docs/performance
+    python -m benchmarks.measure cifarnet --rounds 5 --out docs/performance
 
 Every contestant is a process that lives through the whole run, so that a slow minute of the machine strikes all alike;
 only one works at a time.
@@ -120,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time and memory beside a plain loop and beside Avalanche.")
     parser.add_argument("size", choices=list(SIZES))
     parser.add_argument(
-        "--rounds", type=int, default=7, help=f"medians are over these; at least {LEAST_ROUNDS} to store"
+        "--rounds", type=int, default=5, help=f"medians are over these; at least {LEAST_ROUNDS} to store"
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--without", action="append", default=[], choices=["avalanche", "ours", "plain"])

@@ -49,7 +49,7 @@ class Size:
 
     def batch(self, i: int) -> tuple[Tensor, Tensor]:
         """B_1 or B_2: uint8 noise, and classes that come in equal shares; what is in the patterns takes no time."""
-        return self._noise(i, 2 * self.minibatch if i == 1 else self.n, (i - 1) * self.new, self.new)
+        return self._noise(i, self.minibatch if i == 1 else self.n, (i - 1) * self.new, self.new)
 
     def test(self) -> tuple[Tensor, Tensor]:
         """Test patterns of the classes of both batches."""
@@ -63,8 +63,8 @@ class Size:
 
 
 SIZES = {
-    "cifarnet": Size("cifarnet", 100, 10, minibatches=40, epochs=2, frozen_epochs=20, tests=5120),
-    "caffenet-128": Size("caffenet-128", 50, 5, minibatches=4, epochs=2, frozen_epochs=20, tests=512),
+    "cifarnet": Size("cifarnet", 100, 10, minibatches=20, epochs=2, frozen_epochs=20, tests=5120),
+    "caffenet-128": Size("caffenet-128", 50, 5, minibatches=2, epochs=1, frozen_epochs=20, tests=512),
     "trial": Size("cifarnet", 100, 10, minibatches=4, epochs=1, frozen_epochs=20, tests=512),
     "tiny": Size("cifarnet", 100, 10, minibatches=2, epochs=1, frozen_epochs=2, tests=64, minibatch=32),
 }

@@ -13,7 +13,7 @@ from torch import nn
 
 from benchmarks.operations import our_step, plain_step
 from benchmarks.sizes import SIZES
-from everlearn import Batch, equations
+from everlearn import Batch, equations, models
 from everlearn.errors import DataError
 from everlearn.learner import Rows
 from everlearn.models import Network, cifarnet
@@ -93,6 +93,31 @@ def test_channels_last_gives_the_same() -> None:
         learners[-1].learn(batch)
     for (which, left), right in zip(learners[0].weights().items(), learners[1].weights().values(), strict=True):
         assert torch.allclose(left, right, atol=1e-5), which
+
+
+@pytest.mark.parametrize("name", ["caffenet_128", "googlenet_128", "nin_128", "resnet_18", "resnet_32", "resnet_50"])
+def test_every_large_network_gives_the_same_with_channels_last(name: str) -> None:
+    network: Network = getattr(models, name)(5).eval()
+    assert network.memory_format == torch.channels_last
+    side = 32 if name == "resnet_32" else 128
+    x = torch.randint(0, 256, (2, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    for dtype, outputs, gradients in ((torch.float32, 1e-5, None), (torch.float64, 1e-12, 1e-12)):
+        network.to(dtype)
+        given = []
+        for memory_format in (torch.channels_last, torch.contiguous_format):
+            with network.laid_out(memory_format):
+                logits = network(x.to(dtype))
+            loss = torch.stack([nn.functional.cross_entropy(z, torch.arange(2)) for z in logits]).sum()
+            given.append((logits, torch.autograd.grad(loss, list(network.parameters()))))
+        (left, left_grads), (right, right_grads) = given
+        assert all(within(a, b, outputs) for a, b in zip(left, right, strict=True))
+        if gradients is not None:  # in single precision rounding may choose another maximum in a pool, either way
+            assert all(within(a, b, gradients) for a, b in zip(left_grads, right_grads, strict=True))
+
+
+def within(left: torch.Tensor, right: torch.Tensor, tolerance: float) -> bool:
+    """Whether they differ by at most that share of the largest value."""
+    return bool((left - right).abs().max() <= tolerance * right.abs().max())
 
 
 def test_channels_last_reaches_the_convolutions() -> None:

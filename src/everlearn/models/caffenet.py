@@ -78,5 +78,7 @@ def _caffenet(classes: int, *, size: int, stride: int, padding: int, neurons: in
             relu7=nn.ReLU(inplace=True),
         )
     output = Output(nn.Linear(neurons or 9216, classes), dropout=nn.Dropout(0.5) if neurons else None)
-    network = Network(nn.Sequential(layers), [output], normalise=CaffeInput(), input_shape=(3, size, size))
+    network = Network(
+        nn.Sequential(layers), [output], normalise=CaffeInput(), input_shape=(3, size, size), channels_last=True
+    )
     return filled(network, FILLERS.__getitem__, seed)

@@ -68,7 +68,7 @@ def _googlenet(
         Output(nn.Linear(n, classes), dropout=nn.Dropout(p) if p else None, loss_weight=weight)
         for n, p, weight in zip(pn, dropouts, LOSS_WEIGHTS, strict=True)
     ]
-    network = Network(trunk, outputs, normalise=CaffeInput(), input_shape=(3, size, size))
+    network = Network(trunk, outputs, normalise=CaffeInput(), input_shape=(3, size, size), channels_last=True)
     return filled(network, lambda name: Filler(bias=0.2 if name.startswith("trunk.") else 0.0), seed)
 
 

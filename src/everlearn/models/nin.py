@@ -66,5 +66,7 @@ def nin_128(classes: int = 50, *, seed: int = 0) -> Network:
     add("cccp7_1024", nn.Conv2d(1024, 1024, 1))
     tail = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     output = Output(nn.Conv2d(1024, classes, 1), tail=tail)
-    network = Network(nn.Sequential(layers), [output], normalise=CaffeInput(), input_shape=(3, 128, 128))
+    network = Network(
+        nn.Sequential(layers), [output], normalise=CaffeInput(), input_shape=(3, 128, 128), channels_last=True
+    )
     return filled(network, FILLERS.__getitem__, seed)

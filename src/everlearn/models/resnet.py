@@ -71,7 +71,7 @@ def resnet_32(
         trunk.last_block.relu = nn.Identity()
     output = Output(nn.Linear(64, classes))
     normal = Normalise(CIFAR_MEAN, CIFAR_STD) if normalise else None
-    return he(Network(trunk, [output], normalise=normal, input_shape=(3, 32, 32)), seed)
+    return he(Network(trunk, [output], normalise=normal, input_shape=(3, 32, 32), channels_last=True), seed)
 
 
 def _imagenet(
@@ -87,7 +87,7 @@ def _imagenet(
     trunk = Residual(stem, block, widths=(64, 128, 256, 512), counts=counts, pool=nn.MaxPool2d(3, 2, padding=1))
     output = Output(nn.Linear(512 * block.expansion, classes))
     normal = Normalise(IMAGENET_MEAN, IMAGENET_STD) if normalise else None
-    return he(Network(trunk, [output], normalise=normal, input_shape=input_shape), seed)
+    return he(Network(trunk, [output], normalise=normal, input_shape=input_shape, channels_last=True), seed)
 
 
 def check_rgb(input_shape: InputShape | None, *, least: int) -> None:
