@@ -74,8 +74,10 @@ class Avalanche(Contestant):
         """A new strategy."""
         from avalanche.evaluation.metrics import accuracy_metrics
         from avalanche.training import supervised
-        from avalanche.training.plugins import EvaluationPlugin
+        from avalanche.training.plugins import EvaluationPlugin, SupervisedPlugin
 
+        turns = SupervisedPlugin()
+        turns.after_training_iteration = turns.after_eval_iteration = lambda *_, **__: self.between()
         size = self.size
         model = LastOutput(size.make_network())
         metrics = [accuracy_metrics(stream=True)] if self.job == "evaluate" else []
@@ -88,6 +90,7 @@ class Avalanche(Contestant):
             eval_mb_size=EVALUATION_MINIBATCH,
             evaluator=EvaluationPlugin(*metrics, loggers=[]),
             eval_every=-1,
+            plugins=[turns],
             **STRATEGIES[self.name],
         )
 

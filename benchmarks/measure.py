@@ -1,4 +1,5 @@
-"""Measure all contestants in one run, interleaved: in every round each does its job once, in a shuffled order.
+"""Measure all contestants in one run, interleaved: in every round each does its job once, in a shuffled order, and
+between its minibatches the floor takes its turns.
 
     python -m benchmarks.measure cifarnet --rounds 5 --out docs/performance
 
@@ -34,6 +35,7 @@ class Running:
 
     def __init__(self, entry: Entry, python: str, size: str, threads: int) -> None:
         self.entry = entry
+        self.alone: dict[str, Any] = {}
         self.answers: list[dict[str, Any]] = []
         paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment = {
@@ -79,13 +81,14 @@ def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds:
         for entry in chosen:
             tell(f"starting {entry.key}")
             running.append(Running(entry, pythons.get(entry.program, sys.executable), size, threads))
+            running[-1].alone = running[-1].ask("alone")
         for number in range(1, rounds + 1):
             for one in shuffle.sample(running, len(running)):
                 answer = one.ask("go")
                 one.answers.append(answer)
-                tell(
-                    f"round {number} of {rounds}: {one.entry.key}: {answer['seconds']:.3f} s, cpu {answer['cpu']:.3f} s"
-                )
+                step = answer["floor"]["seconds"]
+                figures = f"{answer['seconds'] / step:.2f} steps of {step:.3f} s"
+                tell(f"round {number} of {rounds}: {one.entry.key}: {figures}")
         return {
             "size": size,
             "rounds": rounds,
@@ -100,7 +103,8 @@ def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds:
                     "name": one.entry.name,
                     "job": one.entry.job,
                     "answers": one.answers,
-                    **one.ask("end"),
+                    "peak": one.alone["peak"],
+                    "start": one.ready["start"],
                 }
                 for one in running
             ],

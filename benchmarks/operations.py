@@ -51,10 +51,10 @@ def plain_step(size: Size, **options: bool) -> Count:
     network, (x, y) = size.make_network(), size.batch(2)
     sgd = torch.optim.SGD(network.parameters(), ETA, MOMENTUM, weight_decay=WEIGHT_DECAY, **options)
     batch = x[: size.minibatch], y[: size.minibatch]
-    train(network, sgd, *batch, 1, size.minibatch)  # SGD makes its momentum
+    train(network, sgd, batch, 1, size.minibatch)  # SGD makes its momentum
     count = Count()
     with count:
-        train(network, sgd, *batch, 1, size.minibatch)
+        train(network, sgd, batch, 1, size.minibatch)
     return count
 
 

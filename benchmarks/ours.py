@@ -35,10 +35,11 @@ class Ours(Contestant):
         learner.learn(self.first)
         if self.job == "evaluate":
             learner.predict(self.test.x[:EVALUATION_MINIBATCH])
+            learner.network.trunk.register_forward_hook(lambda *_: self.between())
             return lambda: learner.evaluate(self.test)
         for part in ("look", "consolidate"):  # LWF's forward pass, EWC's Fisher pass
             setattr(learner.regulariser, part, self.timed(part, getattr(learner.regulariser, part)))
-        return lambda: learner.learn(self.second)
+        return lambda: learner.learn(self.second, on_step=lambda *_: self.between())
 
 
 if __name__ == "__main__":

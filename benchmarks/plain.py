@@ -1,12 +1,12 @@
-"""The floor: training and inference as a competent person writes them by hand for this network and nothing else."""
+"""Training and inference as a competent person writes them by hand for this network and nothing else, in many ways."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional as fn
 
 from benchmarks.contestants import COMPILED, SYSTEM
+from benchmarks.floor import step
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
 from benchmarks.worker import Contestant, serve
 from everlearn.models import Network
@@ -24,22 +24,31 @@ VARIANTS = {
 """Whether patterns lie channels last, and options of SGD; the weights lie as the network has them."""
 
 
-def train(network: Network, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor, epochs: int, size: int) -> None:
+def train(
+    network: Network,
+    optimiser: torch.optim.Optimizer,
+    data: tuple[Tensor, Tensor],
+    epochs: int,
+    size: int,
+    between: Callable[[], object] = lambda: None,
+) -> None:
     """SGD over minibatches picked by index from one tensor."""
     network.train()
     for _ in range(epochs):
-        for idx in torch.randperm(len(x)).split(size):
-            optimiser.zero_grad()
-            loss = fn.cross_entropy(network(x.index_select(0, idx))[-1], y.index_select(0, idx))
-            loss.backward()
-            optimiser.step()
+        for idx in torch.randperm(len(data[0])).split(size):
+            step(network, optimiser, *data, idx)
+            between()
 
 
-def infer(network: Network, x: Tensor) -> Tensor:
+def infer(network: Network, x: Tensor, between: Callable[[], object] = lambda: None) -> Tensor:
     """The best row for every pattern."""
     network.eval()
+    found = []
     with torch.inference_mode():
-        return torch.cat([network(part)[-1].argmax(dim=1) for part in x.split(EVALUATION_MINIBATCH)])
+        for part in x.split(EVALUATION_MINIBATCH):
+            found.append(network(part)[-1].argmax(dim=1))
+            between()
+        return torch.cat(found)
 
 
 class Plain(Contestant):
@@ -58,11 +67,11 @@ class Plain(Contestant):
         if self.name == COMPILED:
             network.compile()
         if self.job == "train":
-            train(network, sgd, *self.first, 1, size.minibatch)
-            return lambda: train(network, sgd, *self.second, size.epochs, size.minibatch)
+            train(network, sgd, self.first, 1, size.minibatch)
+            return lambda: train(network, sgd, self.second, size.epochs, size.minibatch, self.between)
         x = (self.test if self.job == "evaluate" else self.second)[0]
         infer(network, x[:EVALUATION_MINIBATCH])
-        return lambda: infer(network, x)
+        return lambda: infer(network, x, self.between)
 
 
 if __name__ == "__main__":

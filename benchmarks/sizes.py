@@ -13,7 +13,8 @@ EVALUATION_MINIBATCH = 256
 
 @dataclass(frozen=True)
 class Size:
-    """One measurement: a network, and a stream of two batches with `new` classes each, B_1 being as short as can be.
+    """One measurement: a network, and a stream of two batches with `new` classes each, B_1 being as short as can be:
+    two minibatches, the second not whole, since EWC needs more than one.
 
     minibatches: of B_2, each of `minibatch` patterns; epochs: over B_2, for whatever trains all weights; frozen_epochs:
     for whatever trains the output layer alone; tests: patterns to evaluate.
@@ -43,13 +44,18 @@ class Size:
             "look": -(-self.n // EVALUATION_MINIBATCH),
         }
 
+    @property
+    def turns(self) -> dict[str, int]:
+        """After how many minibatches of each job the floor takes its turn: some five times in `frozen`, else always."""
+        return {"train": 1, "frozen": max(1, self.steps["frozen"] // 5), "evaluate": 1, "look": 1}
+
     def make_network(self) -> Network:
         """The network, with a row for every class."""
         return cifarnet(self.classes) if self.network == "cifarnet" else caffenet_128(self.classes)
 
     def batch(self, i: int) -> tuple[Tensor, Tensor]:
         """B_1 or B_2: uint8 noise, and classes that come in equal shares; what is in the patterns takes no time."""
-        return self._noise(i, self.minibatch if i == 1 else self.n, (i - 1) * self.new, self.new)
+        return self._noise(i, 5 * self.minibatch // 4 if i == 1 else self.n, (i - 1) * self.new, self.new)
 
     def test(self) -> tuple[Tensor, Tensor]:
         """Test patterns of the classes of both batches."""
@@ -63,8 +69,8 @@ class Size:
 
 
 SIZES = {
-    "cifarnet": Size("cifarnet", 100, 10, minibatches=20, epochs=2, frozen_epochs=20, tests=5120),
-    "caffenet-128": Size("caffenet-128", 50, 5, minibatches=2, epochs=1, frozen_epochs=20, tests=512),
+    "cifarnet": Size("cifarnet", 100, 10, minibatches=20, epochs=1, frozen_epochs=20, tests=5120),
+    "caffenet-128": Size("caffenet-128", 50, 5, minibatches=3, epochs=1, frozen_epochs=20, tests=512, minibatch=64),
     "trial": Size("cifarnet", 100, 10, minibatches=4, epochs=1, frozen_epochs=20, tests=512),
     "tiny": Size("cifarnet", 100, 10, minibatches=2, epochs=1, frozen_epochs=2, tests=64, minibatch=32),
 }

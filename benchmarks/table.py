@@ -21,7 +21,11 @@ MB = 1e6
 
 
 class Row(NamedTuple):
-    """One contestant's figures: seconds of every round, those of parts, and peak memory in bytes."""
+    """One contestant's figures: seconds of every round, those of parts, and peak memory in bytes.
+
+    Seconds are those of a machine on which a step of the floor always takes its median: each round's are divided by
+    what a step of the floor took between the contestant's own.
+    """
 
     program: str
     name: str
@@ -54,18 +58,17 @@ class Table:
 
     def __init__(self, result: Result, clock: str = "seconds") -> None:
         self.result = result
-        self.rows = {
-            (one["program"], one["name"], one["job"]): Row(
-                one["program"],
-                one["name"],
-                one["job"],
-                [answer[clock] for answer in one["answers"]],
-                _columns([answer["parts"] for answer in one["answers"]], clock),
-                one["peak"],
-                one["start"],
-            )
-            for one in result["contestants"]
-        }
+        step = median(answer["floor"][clock] for one in result["contestants"] for answer in one["answers"])
+        self.rows = {}
+        for one in result["contestants"]:
+            answers, names = one["answers"], (one["program"], one["name"], one["job"])
+            speeds = [step / answer["floor"][clock] for answer in answers]
+            seconds = [answer[clock] * speed for answer, speed in zip(answers, speeds, strict=True)]
+            parts = {
+                part: [answer["parts"][part][clock] * speed for answer, speed in zip(answers, speeds, strict=True)]
+                for part in answers[0]["parts"]
+            }
+            self.rows[names] = Row(*names, seconds, parts, one["peak"], one["start"])
 
     def floor(self, job: str) -> Row | None:
         """The fastest plain loop; what trains the output layer alone is beside training all."""
@@ -164,10 +167,6 @@ class Table:
                 f"| {goal.what} | {sign} {goal.limit:g} | {goal.value:.3g} | {'yes' if goal.reached else '**no**'} |"
             )
         return lines
-
-
-def _columns(parts: list[dict[str, dict[str, float]]], clock: str) -> dict[str, list[float]]:
-    return {name: [part[name][clock] for part in parts] for name in (parts[0] if parts else {})}
 
 
 def markdown(result: Result, clock: str = "seconds") -> str:

@@ -1,8 +1,8 @@
 """A contestant: a process that lives through the whole measurement and does one job when told to.
 
-It reads one word a line. `go` makes everything new (untimed), does the job, and answers {"seconds": …} with the
-processors' seconds and the parts that were timed inside it; `end` answers {"peak": bytes, "start": bytes}, the most
-memory that the process ever had and what it had when it was ready.
+It reads one word a line. `alone` and `go` make everything new (untimed) and do the job; with `go` it takes turns with
+the floor. They answer with the seconds and the processors' seconds of the job, of the parts that were timed inside it,
+and of one step of the floor; and with the most memory that the process ever had.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from time import perf_counter, process_time
 
 import torch
 
+from benchmarks.floor import Floor
 from benchmarks.machine import versions
 from benchmarks.sizes import SIZES, Size
 
@@ -32,6 +33,14 @@ class Contestant(ABC):
     def __init__(self, name: str, job: str, size: Size) -> None:
         self.name, self.job, self.size = name, job, size
         self.parts: dict[str, dict[str, float]] = {}
+        self.floor: Floor | None = None
+        self.minibatches = 0
+
+    def between(self) -> None:
+        """After each minibatch of the job: the floor's turn, at every so many."""
+        self.minibatches += 1
+        if self.floor is not None and self.minibatches % self.size.turns[self.job] == 0:
+            self.floor.take_a_turn()
 
     @abstractmethod
     def prepare(self) -> Callable[[], object]:
@@ -48,17 +57,23 @@ class Contestant(ABC):
 
         return clocked
 
-    def go(self) -> dict[str, object]:
-        """Do the job once."""
+    def go(self, *, alone: bool) -> dict[str, object]:
+        """Do the job once, taking turns with the floor or not."""
         work = self.prepare()
-        self.parts = {}
+        self.floor = None if alone else Floor(self.size)
+        self.parts, self.minibatches = {}, 0
         gc.collect()
         start, cpu = perf_counter(), process_time()
         work()
         seconds, cpu = perf_counter() - start, process_time() - cpu
+        answer: dict[str, object] = {"seconds": seconds, "cpu": cpu, "parts": self.parts, "peak": peak()}
+        if (floor := self.floor) is not None:
+            steps = {"seconds": floor.seconds / floor.steps, "cpu": floor.cpu / floor.steps}
+            answer |= {"seconds": seconds - floor.seconds, "cpu": cpu - floor.cpu, "floor": steps}
         del work
+        self.floor = floor = None
         give_back()
-        return {"seconds": seconds, "cpu": cpu, "parts": self.parts}
+        return answer
 
 
 def give_back() -> None:
@@ -98,10 +113,7 @@ def serve(kind: type[Contestant]) -> None:
         answers.write(json.dumps(said) + "\n")
         answers.flush()
 
-    start = peak()
-    answer({"ready": arguments.name, "versions": versions(*kind.packages), "threads": torch.get_num_threads()})
+    about = {"versions": versions(*kind.packages), "threads": torch.get_num_threads()}
+    answer({"ready": arguments.name, "start": peak(), **about})
     for line in sys.stdin:
-        if line.strip() == "end":
-            answer({"peak": peak(), "start": start})
-            return
-        answer(contestant.go())
+        answer(contestant.go(alone=line.strip() == "alone"))

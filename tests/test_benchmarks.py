@@ -16,8 +16,16 @@ ROOT = Path(__file__).parents[1]
 
 
 def contestant(program: str, name: str, job: str, *seconds: float, **parts: float) -> dict[str, Any]:
-    clocked = {part: {"seconds": s, "cpu": s / 2} for part, s in parts.items()}
-    answers = [{"seconds": s, "cpu": s / 2, "parts": clocked} for s in seconds]
+    """Whose rounds were on a machine of the usual speed, twice as slow and half as slow in turns."""
+    answers = [
+        {
+            "seconds": speed * s,
+            "cpu": speed * s / 2,
+            "parts": {part: {"seconds": speed * took, "cpu": speed * took / 2} for part, took in parts.items()},
+            "floor": {"seconds": speed * 0.5, "cpu": speed * 0.25},
+        }
+        for speed, s in zip((1, 2, 0.5), seconds, strict=False)
+    ]
     return {"program": program, "name": name, "job": job, "answers": answers, "peak": 300_000_000, "start": 200_000_000}
 
 
@@ -97,12 +105,18 @@ def test_every_preset_takes_part() -> None:
 
 
 def test_contestants_answer_from_processes_of_their_own() -> None:
-    chosen = [Entry("plain", "plain fused", "train"), Entry("ours", "ar1", "train")]
+    chosen = [
+        Entry("ours", "ar1", "evaluate"),
+        Entry("ours", "cwr+", "frozen"),
+        Entry("plain", "plain fused", "train"),
+        Entry("ours", "ar1", "train"),
+    ]
     large = bytearray(10**9)  # this process's own memory is not theirs
     measured = json.loads(json.dumps(measure(chosen, {}, "tiny", rounds=1, threads=1)))
     assert measured["steps"] == SIZES["tiny"].steps
     for one in measured["contestants"]:
         assert one["answers"][0]["seconds"] > 0
+        assert one["answers"][0]["floor"]["seconds"] > 0
         assert one["peak"] >= one["start"] > 0
         assert one["peak"] < len(large)
     assert set(measured["versions"]) == {"plain", "ours"}

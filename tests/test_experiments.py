@@ -159,6 +159,14 @@ def test_an_unknown_experiment_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert "Unknown experiment: expected one of ['table2'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["reproduce", "ablation"], ["compare", "--strategies=naive", "--out=x"]])
+def test_no_runs_at_all_are_refused_at_once(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for number in ("0", "-1", "two"):
+        with pytest.raises(SystemExit):
+            main([*command, "--benchmark=digits", f"--runs={number}"])
+        assert f"argument --runs: expected a whole number from 1, got '{number}'" in capsys.readouterr().err
+
+
 def test_joined_batches_are_the_same_classes() -> None:
     from everlearn import benchmarks, data
 

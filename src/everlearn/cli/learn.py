@@ -15,6 +15,7 @@ from everlearn.cli.options import (
     knob_options,
     knobs_of,
     place_options,
+    runs_option,
     say,
     tell,
     what_to_run,
@@ -34,7 +35,7 @@ def add(commands: Commands) -> None:
     many = commands.add_parser("compare", help="several strategies on several runs, and the page")
     what_to_run(many)
     many.add_argument("--strategies", required=True, help="names, with commas between them")
-    many.add_argument("--runs", type=int, default=1, metavar="R", help="runs 1 to R")
+    runs_option(many)
     engine_options(many)
     many.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs' folders")
     many.set_defaults(do=command_compare)
@@ -48,7 +49,7 @@ def add(commands: Commands) -> None:
     again = commands.add_parser("reproduce", help="an experiment of the paper: learn, draw, and write its table")
     again.add_argument("name", help="see: everlearn list experiments")
     again.add_argument("--budget", choices=["cpu", "paper"], default="cpu", help="fewer epochs, or the paper's")
-    again.add_argument("--runs", type=int, default=1, metavar="R", help="runs 1 to R")
+    runs_option(again)
     again.add_argument("--benchmark", help="in place of the experiment's own")
     knob_options(again)
     again.add_argument(

@@ -39,6 +39,26 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     command.add_argument("--json", action="store_true", help="print records or the table as JSON")
 
 
+def runs_option(command: argparse.ArgumentParser) -> None:
+    """How many runs."""
+    command.add_argument("--runs", type=at_least_one, default=1, metavar="R", help="runs 1 to R (default 1)")
+
+
+def at_least_one(text: str) -> int:
+    """A number from 1, for argparse.
+
+    >>> at_least_one("3")
+    3
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return number
+
+
 def place_options(command: argparse.ArgumentParser) -> None:
     """The options that say where to compute."""
     command.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, …")

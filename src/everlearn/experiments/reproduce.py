@@ -137,7 +137,8 @@ def described(name: str, order: Order) -> str:
     for variant, config in _by_variant(configs(experiment, order)).items():
         chosen = benchmark_of(config.benchmark)
         training = preset(config.strategy, config.setting or chosen.setting, config.knobs).training
-        epochs = f"{training.first.epochs} epochs on B_1, {training.later.epochs} on later batches"
+        first, later = training.first.epochs, training.later.epochs
+        epochs = f"{first} {'epoch' if first == 1 else 'epochs'} on B_1, {later} on later batches"
         lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {epochs}")
     what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper)"
     title = f"{what}; budget {order.budget}, runs 1 to {order.runs}:"
