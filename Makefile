@@ -58,6 +58,7 @@ soak: setup
 
 bench: setup $(if $(findstring --without avalanche,$(BENCH)),,.venv-avalanche/installed)
 	for size in $(SIZES); do $(BIN)/python -m benchmarks.measure $$size --rounds $(ROUNDS) --threads $(THREADS) --out $(OUT) $(BENCH) || exit 1; done
+	$(BIN)/python -m benchmarks.memory_kept --threads $(THREADS) --out $(OUT)
 	$(BIN)/python -m benchmarks.folder --workers $(THREADS) --out $(OUT)
 	$(BIN)/python -m benchmarks.long_stream --out $(OUT)
 	$(BIN)/python -m benchmarks.table docs/performance.md docs/performance

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from everlearn.catalogue import STRATEGIES
 
-SYSTEM = "plain channels_last fused, memory not kept"
 COMPILED = "plain channels_last fused, compiled"
 PLAIN = (
     "plain",
@@ -13,7 +12,6 @@ PLAIN = (
     "plain channels_last foreach",
     "plain channels_last fused",
     "plain fused",
-    SYSTEM,
     *([COMPILED] if any(map(shutil.which, ("c++", "g++", "clang++"))) else []),
 )
 FROZEN = ("fw", "cw", "cwr", "cwr+", "cwr*")
@@ -43,10 +41,13 @@ class Entry:
         return f"{self.program}: {self.name}: {self.job}"
 
 
-def entries(without: set[str], only: set[str]) -> list[Entry]:
-    """All contestants, or those of programs that are not left out and, where names are given, of these names."""
+def entries(without: set[str], only: set[str], plain: tuple[str, ...] = ()) -> list[Entry]:
+    """All contestants, or those of programs that are not left out and, where names are given, of these names.
+
+    plain: the loops that train, all if none are named.
+    """
     everybody = [
-        *(Entry("plain", name, "train") for name in PLAIN),
+        *(Entry("plain", name, "train") for name in plain or PLAIN),
         *(Entry("plain", name, "evaluate") for name in PLAIN[:2]),
         *(Entry("plain", name, "look") for name in PLAIN[:2]),
         *(Entry("ours", name, "frozen" if name in FROZEN else "train") for name in STRATEGIES),

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contestants import SYSTEM, Entry, entries
+from benchmarks.contestants import Entry, entries
 from benchmarks.machine import about
 from benchmarks.sizes import SIZES
 from benchmarks.table import markdown
@@ -40,7 +40,7 @@ class Running:
         paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
-            **({} if entry.name == SYSTEM else KEEP),
+            **KEEP,
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
@@ -139,7 +139,7 @@ def main() -> None:
     partly = bool(arguments.only or arguments.without)
     if arguments.out and partly and arguments.out.resolve() == ROOT / "docs" / "performance":
         parser.error("Some contestants alone would take the place of all in docs/performance: choose another --out.")
-    chosen = entries(set(arguments.without), set(arguments.only))
+    chosen = entries(set(arguments.without), set(arguments.only), SIZES[arguments.size].plain)
     pythons = {"avalanche": arguments.avalanche}
     result = measure(chosen, pythons, arguments.size, arguments.rounds, arguments.threads)
     if arguments.out:

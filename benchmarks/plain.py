@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.contestants import COMPILED, SYSTEM
+from benchmarks.contestants import COMPILED
 from benchmarks.floor import step
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
 from benchmarks.worker import Contestant, serve
@@ -18,7 +18,6 @@ VARIANTS = {
     "plain fused": (False, {"fused": True}),
     "plain channels_last foreach": (True, {"foreach": True}),
     "plain channels_last fused": (True, {"fused": True}),
-    SYSTEM: (True, {"fused": True}),
     COMPILED: (True, {"fused": True}),
 }
 """Whether patterns lie channels last, and options of SGD; the weights lie as the network has them."""

@@ -17,7 +17,8 @@ class Size:
     two minibatches, the second not whole, since EWC needs more than one.
 
     minibatches: of B_2, each of `minibatch` patterns; epochs: over B_2, for whatever trains all weights; frozen_epochs:
-    for whatever trains the output layer alone; tests: patterns to evaluate.
+    for whatever trains the output layer alone; tests: patterns to evaluate; plain: the plain loops that take part in
+    training, all if none are named.
     """
 
     network: str
@@ -28,6 +29,7 @@ class Size:
     frozen_epochs: int
     tests: int
     minibatch: int = 128
+    plain: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -70,9 +72,19 @@ class Size:
 
 SIZES = {
     "cifarnet": Size("cifarnet", 100, 10, minibatches=20, epochs=1, frozen_epochs=20, tests=5120),
-    "caffenet-128": Size("caffenet-128", 50, 5, minibatches=3, epochs=1, frozen_epochs=20, tests=512, minibatch=64),
+    "caffenet-128": Size(
+        "caffenet-128",
+        50,
+        5,
+        minibatches=2,
+        epochs=1,
+        frozen_epochs=20,
+        tests=512,
+        minibatch=64,
+        plain=("plain", "plain channels_last fused"),
+    ),
     "trial": Size("cifarnet", 100, 10, minibatches=4, epochs=1, frozen_epochs=20, tests=512),
     "tiny": Size("cifarnet", 100, 10, minibatches=2, epochs=1, frozen_epochs=2, tests=64, minibatch=32),
 }
-"""By name; B_i of iCIFAR-100 has 5,000 patterns. `trial` is short; `tiny` shows
-that everything works, and says nothing of speed."""
+"""By name. A step of CaffeNet takes seconds. `trial` is short; `tiny` shows that everything works, and says nothing of
+speed."""

@@ -9,10 +9,10 @@ import argparse
 import json
 import re
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from benchmarks import folder, long_stream
+from benchmarks import folder, long_stream, memory_kept
 from benchmarks.contestants import COUNTERPART
 from everlearn.files import write_atomically
 
@@ -38,6 +38,14 @@ class Row(NamedTuple):
     @property
     def median(self) -> float:
         return median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the quartiles, as a share of the median."""
+        if len(self.seconds) < 2:
+            return 0.0
+        low, _, high = quantiles(self.seconds, n=4, method="inclusive")
+        return (high - low) / 2 / self.median
 
 
 class Goal(NamedTuple):
@@ -88,6 +96,7 @@ class Table:
             "job",
             "ms a minibatch",
             "× floor",
+            "± %",
             "Avalanche's / ours",
             "peak MB",
             "× floor",
@@ -101,6 +110,7 @@ class Table:
                 row.job,
                 f"{1000 * self.a_minibatch(row):.1f}",
                 "" if floor is None else f"{self.a_minibatch(row) / self.a_minibatch(floor):.2f}",
+                f"{100 * row.spread:.0f}",
                 "" if other is None else f"{other.median / row.median:.2f}",
                 f"{row.peak / MB:.0f}",
                 "" if floor is None else f"{row.peak / floor.peak:.2f}",
@@ -185,7 +195,8 @@ def fill(page: str, results: dict[str, Result]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
-        show = {"folder": folder.lines, "long_stream": long_stream.lines}.get(name, markdown)
+        others = {"folder": folder.lines, "long_stream": long_stream.lines, "memory_kept": memory_kept.lines}
+        show = others.get(name, markdown)
         shown = show(results[name]) if name in results else "Not measured yet."
         return f"<!-- measured: {name} -->\n\n{shown}\n\n<!-- end -->"
 

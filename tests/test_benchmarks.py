@@ -1,11 +1,14 @@
 """`make bench`: its arithmetic by hand, a page filled from what was stored, and one contestant that really runs."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import memory_kept
 from benchmarks.contestants import COUNTERPART, Entry, entries
 from benchmarks.measure import measure
 from benchmarks.sizes import SIZES
@@ -69,8 +72,8 @@ def test_goals_are_ratios_of_medians() -> None:
 
 def test_the_table_has_milliseconds_a_minibatch_and_memory() -> None:
     lines = Table(MEASURED).lines()
-    assert "| ours: ar1 | train | 525.0 | 1.05 |  | 300 | 1.00 | 100 |" in lines  # 2.1 s / 4; the floor: 2 s / 4
-    assert "| ours: si | train | 550.0 | 1.10 | 2.00 | 300 | 1.00 | 100 |" in lines
+    assert "| ours: ar1 | train | 525.0 | 1.05 | 2 |  | 300 | 1.00 | 100 |" in lines  # 2.1 s / 4; the floor: 2 s / 4
+    assert "| ours: si | train | 550.0 | 1.10 | 0 | 2.00 | 300 | 1.00 | 100 |" in lines
     cumulative = Table(result(contestant("ours", "cumulative", "train", 4.0)))
     assert (
         cumulative.a_minibatch(*cumulative.rows.values()) == 0.5
@@ -87,6 +90,16 @@ def test_a_page_is_filled_between_its_marks_again_and_again() -> None:
     assert "Not measured yet." in once
     assert once.endswith("after\n")
     assert fill(once, {"tiny": MEASURED}) == once
+
+
+def test_memory_that_is_kept_is_beside_memory_that_is_not() -> None:
+    command = [sys.executable, "-m", "benchmarks.memory_kept", "--size=tiny", "--steps=2", "--threads=1"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "the median of 2 pairs of steps, 1 threads" in printed
+    pairs = {"kept": [1.0, 2.0, 4.0], "not": [1.5, 2.2, 8.0]}  # 1.5, 1.1, 2
+    machine = {"machine": "a machine", "versions": {"torch": "2"}, "when": "2026-01-02T03:04:05"}
+    said = memory_kept.lines({"seconds": pairs, "steps": 3, "threads": 1, **machine})
+    assert "takes 2000 ms with memory kept and 2200 ms without: 1.50 times as long" in said
 
 
 def test_the_page_shows_what_is_stored() -> None:
