@@ -7,6 +7,7 @@ the types are 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes.
 import json
 import os
 import pickle
+import re
 import struct
 import zipfile
 from collections.abc import Sequence
@@ -266,6 +267,11 @@ def test_absent_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             read_caffemodel(path)
     with pytest.raises(DataError, match="no such file"):
         read_state_dict(tmp_path / "absent.pth")
+    absent = tmp_path / "absent.safetensors"
+    with pytest.raises(
+        DataError, match=f"^{re.escape(str(absent))}: there is no such file: expected a file of weights"
+    ):
+        read_about(absent)
     path = write(tmp_path / "a.caffemodel", new("a", floats([1])))
     monkeypatch.setattr("everlearn.weights.caffemodel.LIMIT", 10)
     with pytest.raises(DataError, match="too long: expected at most 10 bytes"):

@@ -13,7 +13,7 @@ from torch import Tensor
 from everlearn.errors import ConfigError, DataError, sentence
 from everlearn.files import write_atomically
 from everlearn.models import Network
-from everlearn.weights.checks import bad_file
+from everlearn.weights.checks import bad_file, check_file
 from everlearn.weights.importer import make_plan
 from everlearn.weights.layout import OURS
 from everlearn.weights.report import Entry, Report
@@ -104,6 +104,7 @@ def _on_disk(name: str, tensor: Tensor, half: bool) -> Tensor:
 
 
 def _header(path: Path) -> dict[str, Any]:
+    check_file(path)
     try:
         header = json.loads(metadata(path)[KEY])
         if isinstance(header["about"], dict) and all(isinstance(name, str) for name in header["left_out"]):
