@@ -15,6 +15,7 @@ from everlearn.benchmarks import prepare
 from everlearn.cli import main
 from everlearn.errors import ConfigError, RunError
 from everlearn.presets import preset, with_knobs
+from everlearn.regularisers import SI
 from everlearn.runs import Config
 from everlearn.runs.folder import one_process
 from everlearn.tuning import Search
@@ -154,18 +155,20 @@ def test_a_hopeless_point_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_search_may_start_from_an_earlier_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its points come right after the present settings, moved into the ranges."""
+    """Its points come first, in place of the present settings, moved into the ranges."""
     knobs = {"training.first.eta": 0.003, "training.later.eta": 0.002, "si.lam": 25_000.0, "si.w_i": 9.0, "head": "no"}
     earlier = tmp_path / "earlier.json"
     earlier.write_text(json.dumps({"strategies": {"ar1": {"knobs": knobs}}}))
-    command = ["tune", "--benchmark=digits", "--strategies=ar1", "--trials=2", "--batches=2", f"--start={earlier}"]
+    command = ["tune", "--benchmark=digits", "--strategies=ar1", "--trials=1", "--batches=2", f"--start={earlier}"]
     command += [f"--set={name}={value}" for name, value in QUICK.items()]
     assert main([*command, f"--out={tmp_path / 'a'}"]) == 0
     found = json.loads((tmp_path / "a" / "settings.json").read_text())["strategies"]["ar1"]
     assert found["starts"] == [knobs]
     study = import_optuna().load_study(study_name="ar1", storage=journal(tmp_path / "a" / "search" / "ar1"))
-    first, second = (trial.params for trial in study.get_trials())
-    assert second == {"eta_1": 0.003, "eta_i": 0.002, "pull": 0.05, "w_1": first["w_1"], "w_i": 0.01}
+    (only,) = (trial.params for trial in study.get_trials())
+    present = preset("ar1", "small/digits").regulariser
+    assert isinstance(present, SI)
+    assert only == {"eta_1": 0.003, "eta_i": 0.002, "pull": 0.05, "w_1": present.w_1, "w_i": 0.01}
     assert main([*command, "--strategies=naive", f"--out={tmp_path / 'b'}"]) == 1
     assert "no settings for naive" in capsys.readouterr().err
 

@@ -79,7 +79,7 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="what an earlier `tune` found: tried right after the present settings; may be repeated",
+        help="what an earlier `tune` found: tried first, in place of the present settings; may be repeated",
     )
     tune.add_argument("--runs", type=int, default=0, metavar="R", help="then runs 1 to R with what was found")
     engine_options(tune)

@@ -66,7 +66,7 @@ class Search:
     """What to search, and how: the same for every strategy.
 
     config: of run 1, its knobs are held fixed; held_out is the share of each batch that is scored on.
-    trials: points tried, the present settings first, then those of `starts`, each as knobs.
+    trials: points tried, first those of `starts`, each as knobs, or else the present settings.
     seeds: a point's score is the mean over so many seeds. etas: the range of η.
     """
 
@@ -154,13 +154,13 @@ class Search:
         study.set_user_attr("search", mine)
 
     def _take_up(self, study: "optuna.Study", space: Space) -> None:
-        """The present settings are the first point; points that a killed search was at are tried again."""
+        """The first points are the starts, or else the present settings; those of a killed search are tried again."""
         state = import_optuna().trial.TrialState
         for trial in study.get_trials(states=(state.RUNNING,)):
             study.tell(trial.number, state=state.FAIL)
             study.enqueue_trial(trial.params, user_attrs={"folder": _folder(trial)})
         if not study.get_trials(deepcopy=False):
-            for point in (space.first, *map(space.place, self.starts)):
+            for point in [space.place(start) for start in self.starts] or [space.first]:
                 study.enqueue_trial(point)
 
     def _trial(self, study: "optuna.Study", space: Space, folder: Path, learn: Learn) -> None:
