@@ -11,26 +11,25 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.asked import ROOT, Asked
 from benchmarks.contestants import Entry, entries
 from benchmarks.machine import about
 from benchmarks.sizes import SIZES
 from benchmarks.table import markdown
 from everlearn.files import write_atomically
 
-ROOT = Path(__file__).parents[1]
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
 """What `everlearn.allocation` asks of glibc, for all contestants alike."""
 
 LEAST_ROUNDS = 5  # for medians that mean something; fewer only show that everything works
 
 
-class Running:
+class Running(Asked):
     """A contestant's process."""
 
     def __init__(self, entry: Entry, python: str, size: str, threads: int) -> None:
@@ -46,31 +45,8 @@ class Running:
             "MKL_NUM_THREADS": str(threads),
         }
         command = [python, "-m", f"benchmarks.{entry.program}", entry.name, entry.job, size, "--threads", str(threads)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
-        )
-        self.ready = self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.entry.key} ended with code {self.process.wait()}.")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def ask(self, word: str) -> dict[str, Any]:
-        """Tell it what to do, and wait."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{word}\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def stop(self) -> None:
-        """End the process, whatever it does."""
-        self.process.kill()
-        with self.process:  # closes its pipes and waits
-            pass
+        super().__init__(entry.key, command, environment)
+        self.ready: dict[str, Any] = self.answer()
 
 
 def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds: int, threads: int) -> dict[str, Any]:

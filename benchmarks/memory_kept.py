@@ -6,7 +6,6 @@ python -m benchmarks.memory_kept --out docs/performance
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median
@@ -14,31 +13,22 @@ from typing import Any
 
 import torch
 
+from benchmarks.asked import Asked
 from benchmarks.floor import Floor
 from benchmarks.machine import about, said, versions
 from benchmarks.sizes import SIZES
 from everlearn.allocation import keep_memory
 from everlearn.files import write_atomically
 
+KEPT, NOT = "kept", "not"
 
-class Loop:
+
+def loop(name: str, size: str, threads: int) -> Asked:
     """The floor in a process of its own, whose allocator keeps memory or has glibc's own ways."""
-
-    def __init__(self, *, kept: bool, size: str, threads: int) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-        environment |= {"EVERLEARN_ALLOCATOR": "everlearn" if kept else "system", "OMP_NUM_THREADS": str(threads)}
-        command = [sys.executable, "-m", "benchmarks.memory_kept", "--serve", "--size", size, "--threads", str(threads)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def step(self) -> float:
-        """Seconds of its next step."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    environment |= {"EVERLEARN_ALLOCATOR": "everlearn" if name == KEPT else "system", "OMP_NUM_THREADS": str(threads)}
+    command = [sys.executable, "-m", "benchmarks.memory_kept", "--serve", "--size", size, "--threads", str(threads)]
+    return Asked(name, command, environment)
 
 
 def serve(size: str, threads: int) -> None:
@@ -64,15 +54,15 @@ def main() -> None:
     if arguments.serve:
         serve(arguments.size, arguments.threads)
         return
-    loops = {
-        name: Loop(kept=name == "kept", size=arguments.size, threads=arguments.threads) for name in ("kept", "not")
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in loops}
-    for _ in range(arguments.steps):
-        for name, loop in loops.items():
-            seconds[name].append(loop.step())
-    for loop in loops.values():
-        loop.process.communicate()
+    loops = [loop(name, arguments.size, arguments.threads) for name in (KEPT, NOT)]
+    seconds: dict[str, list[float]] = {one.name: [] for one in loops}
+    try:
+        for _ in range(arguments.steps):
+            for one in loops:
+                seconds[one.name].append(one.ask("step"))
+    finally:
+        for one in loops:
+            one.stop()
     result = {
         "steps": arguments.steps,
         "threads": arguments.threads,
@@ -88,7 +78,7 @@ def main() -> None:
 
 def lines(result: dict[str, Any]) -> str:
     """What was measured, in words."""
-    kept, other = result["seconds"]["kept"], result["seconds"]["not"]
+    kept, other = result["seconds"][KEPT], result["seconds"][NOT]
     ratio = median(b / a for a, b in zip(kept, other, strict=True))
     return (
         f"A step of the plain loop on CifarNet takes {1000 * median(kept):.0f} ms with memory kept and "
