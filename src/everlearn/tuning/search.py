@@ -1,31 +1,22 @@
-"""A search for one strategy's hyperparameters on run 1, and for several strategies in processes of their own."""
+"""A search for one strategy's hyperparameters on run 1."""
 
-import os
 import shutil
-import signal
-import sys
-import threading
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from tqdm import tqdm
 
-from everlearn.allocation import keep_memory
 from everlearn.benchmarks import prepare
-from everlearn.errors import ConfigError, EverlearnError, OvershootWarning, RunError, TrainingError, sentence
+from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.files import keep_whole_lines
 from everlearn.knobs import check
 from everlearn.runs import Config, run
 from everlearn.runs.config import PLACE, SHARES
-from everlearn.runs.engine import Engine, LocalEngine, folder_name
 from everlearn.runs.folder import RunFolder, one_process
 from everlearn.runs.runner import OnProgress, choices
 from everlearn.tuning.space import Range, Space
@@ -33,16 +24,9 @@ from everlearn.tuning.space import Range, Space
 if TYPE_CHECKING:
     import optuna
 
-    from everlearn.runs.cluster import RayEngine
-
 STARTUP = 6  # trials before the sampler learns from them, and before anything is given up
 WARMUP = 2  # batches before a trial may be given up
 HOPELESS = 25.0  # per cent: a trial below so many of the others at the same batch is given up
-INTERRUPTED = 130
-
-
-Work = tuple["Search", Path, list[str]]
-"""A search, its folder, and the command that asked for it."""
 
 
 class Learn(Protocol):
@@ -246,98 +230,3 @@ def bar(total: int, title: str) -> Iterator["tqdm[Any]"]:
     """A progress bar over trials, silent when the output is not a terminal."""
     with tqdm(total=total, desc=title, unit="trial", disable=None) as progress:
         yield progress
-
-
-def _one(job: Work) -> dict[str, Any]:
-    search, folder, argv = job
-    sys.argv = argv
-    return search.run(folder)
-
-
-def _on_a_cluster(engine: "RayEngine", work: list[Work]) -> list[dict[str, Any]]:
-    """Searches in threads here, whose trials are learnt over there."""
-    with ThreadPoolExecutor(engine.jobs or len(work)) as pool:
-        futures = [pool.submit(search.run, folder, engine.run) for search, folder, _ in work]
-        for _ in engine.watch(futures):
-            pass
-    return [future.result() for future in futures]
-
-
-def _here(work: list[Work], jobs: int) -> list[dict[str, Any]]:
-    """Searches in processes of this machine, which save and stop when this one is interrupted or dies."""
-    context, waiting = get_context("spawn"), list(enumerate(work))
-    found: dict[int, dict[str, Any]] = {}
-    running: dict[Any, tuple[int, Any]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                k, job = waiting.pop(0)
-                answers, there = context.Pipe(duplex=False)
-                process = context.Process(target=_there, args=(*job, there))
-                process.start()
-                there.close()
-                running[answers] = k, process
-            for ready in wait(list(running)):
-                k, process = running.pop(ready)
-                found[k] = _answer(ready, process, work[k][1])
-    except BaseException:
-        for _, process in running.values():
-            process.terminate()
-        raise
-    return [found[k] for k in range(len(work))]
-
-
-def _answer(answers: Any, process: Any, folder: Path) -> dict[str, Any]:
-    """What a search's process has sent: what was found, or an error, which is raised."""
-    answer: dict[str, Any] | EverlearnError | None = None
-    with answers, suppress(EOFError):
-        answer = answers.recv()
-    process.join()
-    if answer is None:
-        answer = RunError(
-            sentence(
-                "A search's process died",
-                expected="an answer",
-                got=f"code {process.exitcode} from {folder}",
-                do="Give the same command again: it goes on where it stopped.",
-            )
-        )
-    if isinstance(answer, EverlearnError):
-        raise answer
-    return answer
-
-
-def _there(search: Search, folder: Path, argv: list[str], answers: Any) -> None:
-    os.setsid()  # Ctrl-C reaches the parent alone, which asks this process to stop, once
-    threading.Thread(target=_stop_with_the_parent, daemon=True).start()
-    keep_memory()
-    try:
-        answers.send(_one((search, folder, argv)))
-    except EverlearnError as error:
-        answers.send(error)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-
-
-def _stop_with_the_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def search_all(searches: list[Search], out: Path, *, engine: Engine | None = None) -> dict[str, dict[str, Any]]:
-    """Search for several strategies, so many at a time; what was found, by strategy.
-
-    A strategy's trials come one after the other, since each is chosen by what those before it gave: what is found does
-    not depend on the engine, nor on how many searches there are at a time. engine: by default one process.
-    """
-    work = [(search, out / folder_name(search.config.strategy), sys.argv) for search in searches]
-    jobs = engine.jobs if engine else 1
-    if engine is not None and not isinstance(engine, LocalEngine):
-        found = _on_a_cluster(cast("RayEngine", engine), work)
-    elif jobs == 1:
-        found = [_one(job) for job in work]
-    else:
-        found = _here(work, jobs or 1)
-    return {search.config.strategy: result for search, result in zip(searches, found, strict=True)}
