@@ -25,7 +25,7 @@ KEPT, NOT = "kept", "not"
 
 def loop(name: str, size: str, threads: int) -> Asked:
     """The floor in a process of its own, whose allocator keeps memory or has glibc's own ways."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
     environment |= {"EVERLEARN_ALLOCATOR": "everlearn" if name == KEPT else "system", "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, "-m", "benchmarks.memory_kept", "--serve", "--size", size, "--threads", str(threads)]
     return Asked(name, command, environment)
