@@ -374,6 +374,28 @@ def test_calls_that_make_no_sense_are_explained(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_who_knows_the_address_may_stop_it(tmp_path: Path) -> None:
+    code = """
+import signal, sys
+from pathlib import Path
+from everlearn.dashboard import serve
+
+def ready(url):
+    print("raises" if signal.getsignal(signal.SIGINT) is signal.default_int_handler else "is handled")
+    signal.raise_signal(signal.SIGINT)
+
+serve(Path(sys.argv[1]), port=0, ready=ready)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "is handled\n", "")
+
+
 # --- the page -----------------------------------------------------------------------------------------
 
 

@@ -173,8 +173,19 @@ def serve(
             timeout_graceful_shutdown=2,
         )
         with suppress(KeyboardInterrupt):
-            ready(_address(host, bound, token))
-            uvicorn.Server(config).run(sockets=[listening])
+            _Server(config, lambda: ready(_address(host, bound, token))).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Tells when it answers, which is also when Ctrl-C stops it in good order."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
 
 
 def _listen(host: str, port: int) -> socket.socket:
