@@ -54,9 +54,9 @@ def page(name: str, drawn: list[Path], configs: list[dict[str, Any]]) -> str:
     )
     tables = [path.read_text() for path in drawn if path.suffix == ".md"]
     pictures = [f"![{path.stem}]({path.name})" for path in drawn if path.suffix == ".png"]
-    about = catalogue.EXPERIMENTS.get(name, name)
+    title = f"{name}: {catalogue.EXPERIMENTS[name]}" if name in catalogue.EXPERIMENTS else name
     made = f"Versions: {'; '.join(versions)}. A run's process: {'; '.join(machines)}."
-    lines = [f"# {name}: {about}", "", "```bash", *commands, "```", "", made, ""]
+    lines = [f"# {title}", "", "```bash", *commands, "```", "", made, ""]
     records = "The configs and records of all runs: [records.tar.xz](records.tar.xz)."
     return "\n".join([*lines, *tables, *pictures, "", records, ""])
 
