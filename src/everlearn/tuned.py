@@ -1,10 +1,10 @@
 """Hyperparameters of our own, as knobs of the presets: what `everlearn tune` found, its files unchanged.
 
 Each file of `resources/settings` says how it was found: the command, the trials of every strategy, all their scores on
-held-out training data. What was not searched for is as in the setting that the search began with. Of the strategies
-that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1,
-`cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate for
-B_1 by the final accuracy: it takes that of later batches.
+held-out training data. Of several files the last that has a strategy counts. What was not searched for is as in the
+setting that the search began with. Of the strategies that were not searched for, `fw` and `cw` take CWR's rates,
+`ar1-ewc` and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative
+begins afresh each time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
 """
 
 import json
@@ -13,21 +13,22 @@ from importlib.resources import files
 from everlearn.paper import PAPER, Knobs, with_stars
 
 SETTINGS = {
-    "small/digits": "small-digits.json",
-    "small/mini50": "small-mini50.json",
-    "cifarnet/icifar-100/cpu": "cifarnet-icifar-100-cpu.json",
+    "small/digits": ["small-digits.json"],
+    "small/mini50": ["small-mini50.json"],
+    "cifarnet/icifar-100/cpu": ["cifarnet-icifar-100-cpu-1.json", "cifarnet-icifar-100-cpu-2.json"],
 }
 LIKE = {"fw": "cwr", "cw": "cwr", "ar1-ewc": "ar1", "ar1-lwf": "ar1"}
 
 
-def _read(name: str) -> dict[str, Knobs]:
+def _read(names: list[str]) -> dict[str, Knobs]:
     """The strategies that were searched for, and those that take their rates."""
-    text = json.loads((files("everlearn") / "resources" / "settings" / name).read_text())
-    found: dict[str, Knobs] = {strategy: result["knobs"] for strategy, result in text["strategies"].items()}
+    folder = files("everlearn") / "resources" / "settings"
+    texts = [json.loads((folder / name).read_text()) for name in names]
+    found: dict[str, Knobs] = {name: result["knobs"] for text in texts for name, result in text["strategies"].items()}
     rates = {other: _rates(found[strategy]) for other, strategy in LIKE.items()}
     found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
     found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
-    begun = PAPER.get(text["about"].get("setting"), {})
+    begun = PAPER.get(texts[-1]["about"].get("setting"), {})
     return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
 
 
@@ -52,7 +53,7 @@ def _cifar_split(icifar: dict[str, Knobs], **first: float) -> dict[str, Knobs]:
     return split
 
 
-TUNED: dict[str, dict[str, Knobs]] = {setting: _read(name) for setting, name in SETTINGS.items()}
+TUNED: dict[str, dict[str, Knobs]] = {setting: _read(names) for setting, names in SETTINGS.items()}
 TUNED["cifarnet/cifar-split-6"] = _cifar_split(PAPER["cifarnet/icifar-100"])
 TUNED["cifarnet/cifar-split-6/cpu"] = _cifar_split(TUNED["cifarnet/icifar-100/cpu"], eta=0.01)  # as our pre-training
 """Knobs by setting and strategy."""
