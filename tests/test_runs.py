@@ -16,8 +16,9 @@ import torch
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.errors import ConfigError, RunError
 from everlearn.learner import Learner, Step
+from everlearn.presets import SETTINGS, preset, with_knobs
 from everlearn.runs import Config, RunFolder, measure, run
-from everlearn.runs.config import from_file
+from everlearn.runs.config import from_file, plain
 from everlearn.runs.folder import read_lines
 from everlearn.state import load_state
 from tests.kills import without_times
@@ -165,6 +166,25 @@ def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
     other = config(batches=1, knobs={**QUICK, "si.lam": 7.0}, run=2)
     with pytest.raises(RunError, match=r"knobs\.si\.lam: None there, 7\.0 now; run: 1 there, 2 now"):
         run(other, tmp_path)
+
+
+def test_a_setting_that_was_changed_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by another version: the config is the same, what it stands for is not."""
+    mine = config(batches=1, setting="small/digits")
+    run(mine, tmp_path)
+    stored = json.loads((tmp_path / "config.json").read_text())
+    learnt_with = preset("ar1", "small/digits", QUICK)
+    assert stored["hyperparameters"] == plain(learnt_with.hyperparameters)
+    again = with_knobs(preset("ar1"), stored["hyperparameters"])
+    assert plain(again.hyperparameters) == stored["hyperparameters"]
+
+    found = SETTINGS["small/digits"]["ar1"]
+    monkeypatch.setitem(SETTINGS["small/digits"], "ar1", {**found, "si.lam": 7.0})
+    with pytest.raises(RunError, match=rf"si\.lam: {found['si.lam']} there, 7\.0 now by the setting"):
+        run(mine, tmp_path)
+    del stored["hyperparameters"]  # a folder of an older version
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    assert len(run(mine, tmp_path)) == 1
 
 
 def test_one_process_a_run(tmp_path: Path) -> None:

@@ -25,6 +25,20 @@ def knob_names(owner: Any) -> list[str]:
     return [f.name for f in fields(owner) if f.init] if is_dataclass(owner) else []
 
 
+def all_knobs(owner: Any, prefix: str) -> dict[str, Any]:
+    """Every knob's value by its dotted name, those of the dataclasses within among them.
+
+    >>> from everlearn.training import Phase
+    >>> all_knobs(Phase(epochs=2, eta=0.1), "training.first.")
+    {'training.first.epochs': 2, 'training.first.eta': 0.1, 'training.first.schedule': ((0.0, 1.0),)}
+    """
+    out: dict[str, Any] = {}
+    for name in knob_names(owner):
+        value = getattr(owner, name)
+        out |= all_knobs(value, f"{prefix}{name}.") if is_dataclass(value) else {f"{prefix}{name}": value}
+    return out
+
+
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """A tree of dicts as one dict with dotted names; knobs keep their own dots.
 

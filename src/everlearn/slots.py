@@ -5,6 +5,7 @@ from typing import Any
 
 from everlearn.errors import ConfigError
 from everlearn.heads import Head, PerTask
+from everlearn.knobs import all_knobs
 from everlearn.memories import Everything, Memory, NoMemory
 from everlearn.regularisers import NoRegulariser, Regulariser
 from everlearn.training import Training
@@ -40,6 +41,19 @@ class Slots:
         }
         shape = {f"{slot}.{knob}": getattr(part, knob) for slot, part in parts.items() for knob in part.shaping}
         return {**dict(zip(parts, self.names, strict=True)), **shape}
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """Every knob's value, by the names that `--set` takes.
+
+        >>> from everlearn.regularisers import SI
+        >>> Slots(PerTask(), SI(lam=4e5)).hyperparameters["si.lam"]
+        400000.0
+        """
+        out = all_knobs(self.training, "training.")
+        for part in (self.head, self.regulariser, self.memory):
+            out |= all_knobs(part, f"{part.name}.")
+        return out
 
     def refuse_senseless(self) -> None:
         """Refuse combinations that cannot work, with the reason."""

@@ -63,9 +63,8 @@ class Config:
         check(self.gpus is None or self.gpus >= 0, "A bad share", expected="gpus ≥ 0", got=self.gpus, do="Raise it.")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as they come back from JSON."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
+        """Plain values."""
+        return plain(asdict(self))
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out."""
@@ -77,6 +76,12 @@ class Config:
             for name in names
             if mine.get(name) != theirs.get(name)
         ]
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """The values as they come back from JSON."""
+    back: dict[str, Any] = json.loads(json.dumps(values))
+    return back
 
 
 class _Loader(yaml.SafeLoader):

@@ -75,7 +75,7 @@ class Runner:
 
     def run(self) -> list[dict[str, Any]]:
         """Learn what is left of the stream."""
-        stored = self.folder.refuse_other(self.config)
+        stored = self.folder.refuse_other(self.config, self.learner.slots.hyperparameters)
         state = same_state(self.folder.take_checkpoint(), self.ranks)
         records = self._cut_back(state)
         if len(records) < self.last:
@@ -252,7 +252,7 @@ class Runner:
         self.on_progress(None, record)
 
     def _about(self) -> dict[str, Any]:
-        """What made the run: the command, versions, the machine, the names of the classes."""
+        """What made the run: the command, versions, the machine, the names of the classes, every hyperparameter."""
         versions = {"everlearn": everlearn.__version__, "torch": torch.__version__, "numpy": numpy.__version__}
         return {
             "command": " ".join(["everlearn", *sys.argv[1:]]),
@@ -262,6 +262,7 @@ class Runner:
             "synthetic": self.stream.source.synthetic,
             "about": "; ".join(filter(None, [catalogue.about(self.config.benchmark), self.stream.about])),
             "class_names": list(self.stream.source.classes),
+            "hyperparameters": self.learner.slots.hyperparameters,
         }
 
 
