@@ -18,6 +18,7 @@ from everlearn.errors import ConfigError, RunError
 from everlearn.learner import Learner, Step
 from everlearn.presets import SETTINGS, preset, with_knobs
 from everlearn.runs import Config, RunFolder, measure, run
+from everlearn.runs.cluster.engine import is_finished
 from everlearn.runs.config import from_file, plain
 from everlearn.runs.folder import read_lines
 from everlearn.state import load_state
@@ -178,10 +179,12 @@ def test_a_setting_that_was_changed_is_another_run(tmp_path: Path, monkeypatch: 
     again = with_knobs(preset("ar1"), stored["hyperparameters"])
     assert plain(again.hyperparameters) == stored["hyperparameters"]
 
+    assert is_finished(mine, tmp_path)
     found = SETTINGS["small/digits"]["ar1"]
     monkeypatch.setitem(SETTINGS["small/digits"], "ar1", {**found, "si.lam": 7.0})
     with pytest.raises(RunError, match=rf"si\.lam: {found['si.lam']} there, 7\.0 now by the setting"):
         run(mine, tmp_path)
+    assert not is_finished(mine, tmp_path)
     del stored["hyperparameters"]  # a folder of an older version
     (tmp_path / "config.json").write_text(json.dumps(stored))
     assert len(run(mine, tmp_path)) == 1

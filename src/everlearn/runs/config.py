@@ -9,8 +9,10 @@ from typing import Any
 
 import yaml
 
+from everlearn.benchmarks import benchmark_of
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check, check_types, flat
+from everlearn.presets import preset
 
 PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
@@ -66,15 +68,30 @@ class Config:
         """Plain values."""
         return plain(asdict(self))
 
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """Every one, as the setting and the knobs give it, by the names of `--set`."""
+        setting = self.setting or benchmark_of(self.benchmark, self.network).setting
+        return plain(preset(self.strategy, setting, self.knobs).hyperparameters)
+
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out."""
         mine = {name: value for name, value in flat(self.to_json()).items() if name not in FREE}
         theirs = {name: value for name, value in flat(other).items() if name in mine or name.startswith("knobs.")}
-        names = sorted({*mine, *theirs})
-        return [
+        differ = [
             f"{name}: {theirs.get(name)!r} there, {mine.get(name)!r} now"
-            for name in names
+            for name in sorted({*mine, *theirs})
             if mine.get(name) != theirs.get(name)
+        ]
+        return differ or self._changed(other.get("hyperparameters", {}))
+
+    def _changed(self, then: dict[str, Any]) -> list[str]:
+        """What the setting stands for now, and stood for when the run was begun; older runs do not tell."""
+        now = self.hyperparameters if then else {}
+        return [
+            f"{name}: {then[name]!r} there, {value!r} now by the setting"
+            for name, value in now.items()
+            if then.get(name, value) != value
         ]
 
 

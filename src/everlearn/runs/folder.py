@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from everlearn.errors import RunError, sentence
 from everlearn.files import append, sweep, write_atomically
 from everlearn.runs.checkpoints import Checkpoints
-from everlearn.runs.config import Config, plain
+from everlearn.runs.config import Config
 from everlearn.state import State
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -70,16 +70,10 @@ class RunFolder:
 
     # --- config -----------------------------------------------------------------------------------
 
-    def refuse_other(self, config: Config, hyperparameters: dict[str, Any]) -> dict[str, Any] | None:
-        """The stored config, None for a new run; refused if it is of another run, or of settings that were changed."""
+    def refuse_other(self, config: Config) -> dict[str, Any] | None:
+        """The stored config, None for a new run; refused if it is of another run."""
         stored = self.config()
-        if stored is None:
-            return None
-        theirs, mine = stored.get("hyperparameters", {}), plain(hyperparameters)
-        changed = [name for name in mine if name in theirs and mine[name] != theirs[name]]
-        differences = config.differences(stored) or [
-            f"{name}: {theirs[name]!r} there, {mine[name]!r} now by the setting" for name in changed
-        ]
+        differences = config.differences(stored) if stored is not None else []
         if differences:
             raise RunError(
                 sentence(

@@ -75,7 +75,7 @@ class Runner:
 
     def run(self) -> list[dict[str, Any]]:
         """Learn what is left of the stream."""
-        stored = self.folder.refuse_other(self.config, self.learner.slots.hyperparameters)
+        stored = self.folder.refuse_other(self.config)
         state = same_state(self.folder.take_checkpoint(), self.ranks)
         records = self._cut_back(state)
         if len(records) < self.last:
@@ -262,7 +262,7 @@ class Runner:
             "synthetic": self.stream.source.synthetic,
             "about": "; ".join(filter(None, [catalogue.about(self.config.benchmark), self.stream.about])),
             "class_names": list(self.stream.source.classes),
-            "hyperparameters": self.learner.slots.hyperparameters,
+            "hyperparameters": self.config.hyperparameters,
         }
 
 

@@ -21,7 +21,7 @@ class Elsewhere(RunFolder):
     def locked(self) -> Iterator[None]:
         yield
 
-    def refuse_other(self, config: Config, hyperparameters: dict[str, Any]) -> dict[str, Any] | None:
+    def refuse_other(self, config: Config) -> dict[str, Any] | None:
         return None
 
     def save_config(self, config: dict[str, Any]) -> None:
