@@ -24,6 +24,7 @@ from everlearn.learner import Step
 from everlearn.loggers import About, Log, check
 from everlearn.loggers.pictures import Painter
 from everlearn.loggers.tensorboard import TensorBoard
+from everlearn.presets import preset
 from everlearn.runs import Config, run
 from everlearn.runs.engine import run_all, run_folder
 from everlearn.runs.folder import read_lines
@@ -174,6 +175,7 @@ def test_the_config_is_told(logged: Learnt) -> None:
     told = client.get_run(run_id)
     assert told.data.params["strategy"] == "ar1"
     assert told.data.params["knobs.training.first.epochs"] == "1"
+    assert told.data.params["si.lam"] == str(preset("ar1", "small/digits").hyperparameters["si.lam"])  # not turned
     assert told.data.tags["batches"] == "2"  # may be raised: no param, since those never change
     assert (told.info.run_name, told.info.status) == ("ar1 run 1", "FINISHED")
     assert client.get_experiment(told.info.experiment_id).name == "digits"

@@ -101,7 +101,7 @@ class Runner:
             self.folder.path,
             self.config.benchmark,
             f"{self.config.strategy} run {self.config.run}",
-            {name: value for name, value in values.items() if name not in FREE},
+            {name: value for name, value in values.items() if name not in FREE} | self.config.hyperparameters,
             {name: values[name] for name in FREE},
         )
         self.log = Log(
