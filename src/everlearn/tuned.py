@@ -1,10 +1,11 @@
 """Hyperparameters of our own, as knobs of the presets: what `everlearn tune` found, its files unchanged.
 
-Each file of `resources/settings` says how it was found: the command, the trials of every strategy, all their scores on
-held-out training data. Of several files the last that has a strategy counts. What was not searched for is as in the
-setting that the search began with. Of the strategies that were not searched for, `fw` and `cw` take CWR's rates,
-`ar1-ewc` and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative
-begins afresh each time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
+Each file of `resources/settings` says how it was found: the command, and for every strategy the scores on held-out
+training data of the trials made to the end, and how many were given up. Of several files the last that has a strategy
+counts. What was not searched for is as in the setting that the search began with. Of the strategies that were not
+searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1, `cwr*` and
+`ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate for B_1 by the
+final accuracy: it takes that of later batches.
 """
 
 import json
