@@ -16,7 +16,7 @@ from everlearn.paper import PAPER, Knobs, with_stars
 SETTINGS = {
     "small/digits": ["small-digits.json"],
     "small/mini50": ["small-mini50.json"],
-    "cifarnet/icifar-100/cpu": ["cifarnet-icifar-100-cpu-1.json", "cifarnet-icifar-100-cpu-2.json"],
+    "cifarnet/icifar-100/cpu": [f"cifarnet-icifar-100-cpu-{search}.json" for search in (1, 2, 3)],
 }
 LIKE = {"fw": "cwr", "cw": "cwr", "ar1-ewc": "ar1", "ar1-lwf": "ar1"}
 
