@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,17 @@ from everlearn import catalogue
 from everlearn.benchmarks import benchmark_of, prepare
 from everlearn.cli import main
 from everlearn.data.source import Patterns, Source
+from everlearn.equations import divergence_limit
 from everlearn.errors import ConfigError
 from everlearn.experiments import EXPERIMENTS
 from everlearn.experiments.reproduce import Order, configs, described
+from everlearn.experiments.trajectories import Way, trajectories
+from everlearn.learner import Step
 from everlearn.presets import preset
 from everlearn.regularisers import LWF
-from everlearn.runs import RunFolder
+from everlearn.regularisers.quadratic import Quadratic
+from everlearn.runs import Config, RunFolder
+from everlearn.strategy import Strategy
 from everlearn.weights import read_about
 
 QUICK = ["--set=training.first.epochs=1", "--set=training.later.epochs=1"]
@@ -99,6 +105,18 @@ def test_the_ablation_is_one_step_at_a_time(budget: Any) -> None:
     assert len({repr(one.head) for one in slots.values()}) == len(slots) == 6
 
 
+@pytest.mark.parametrize("budget", ["cpu", "paper"])
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_no_variant_s_pull_diverges(name: str, budget: Any) -> None:
+    """At the largest η and with F̂ at max_F."""
+    for folder, config in configs(EXPERIMENTS[name], Order(budget=budget)):
+        slots = preset(config.strategy, config.setting or benchmark_of(config.benchmark).setting, config.knobs)
+        regulariser, training = slots.regulariser, slots.training
+        if isinstance(regulariser, Quadratic) and regulariser.max_F:
+            pull = max(training.later.etas) * regulariser.lam * regulariser.max_F
+            assert pull < divergence_limit(training.momentum), folder
+
+
 def test_classes_that_never_come_are_not_tested() -> None:
     """CIFAR-10/100 Split's first six batches are of 60 of the 110 classes."""
     y = np.repeat(np.arange(110), 2)
@@ -117,11 +135,32 @@ def test_classes_that_never_come_are_not_tested() -> None:
     assert benchmark_of("cifar-split-11").stream("cifar-split-11", source, 1).source.classes == source.classes
 
 
+def knobs_of(name: str) -> dict[str, dict[str, Any]]:
+    """What an experiment turns at the paper's budget, by variant."""
+    found = configs(EXPERIMENTS[name], Order(budget="paper"))
+    return {folder.removesuffix("/run-1"): {"strategy": c.strategy, **c.knobs} for folder, c in found}
+
+
 def test_what_the_variants_are() -> None:
-    labels = {
-        config.knobs.get("head", "plain"): folder for folder, config in configs(EXPERIMENTS["mt-vs-sit"], Order())
+    per_task, names = {"head": "per_task"}, {"Naive": "naive", "EWC": "ewc", "LWF": "lwf", "SI": "si"}
+    assert knobs_of("mt-vs-sit") == {
+        **{f"{label} MT": {"strategy": name, **per_task} for label, name in names.items()},
+        **{f"{label} SIT": {"strategy": name} for label, name in {**names, "CWR": "cwr"}.items()},
     }
-    assert set(labels) == {"plain", "per_task"}
+    assert knobs_of("cm-lwf") == {
+        "LWF, the map": {"strategy": "lwf"},
+        "LWF, λ = 0.5": {"strategy": "lwf", "lwf.lam": 0.5},
+        "LWF, λ = 0.8": {"strategy": "lwf", "lwf.lam": 0.8},
+    }
+    assert EXPERIMENTS["cm-ewc"].options["confusion_strip"]["batches"] == [-2, -1]
+    assert list(knobs_of("weight-change")) == ["Naive", "LWF", "EWC", "SI", "CWR+", "AR1"]
+    on = [(config.strategy, config.network) for _, config in configs(EXPERIMENTS["no-fc"], Order())]
+    assert on == [(name, f"caffenet-128{end}") for name in ("ewc", "lwf") for end in ("", "-conv")]
+    native = knobs_of("native")
+    assert [label.partition(", ")[2] for label in native] == ["the paper's", "native"] * 3
+    assert all(native[f"{label}, the paper's"] == {"strategy": label.lower()} for label in ("LWF", "EWC", "SI"))
+    forms = [native["LWF, native"]["lwf.form"], native["EWC, native"]["ewc.terms"], native["SI, native"]["si.path"]]
+    assert forms == ["distillation", "per_batch", "gradient"]
     growths = [config.knobs["head.growth"] for _, config in configs(EXPERIMENTS["head-growth"], Order())]
     assert growths == ["maximal", "expanding", "expanding"] * 2
     strategies = [config.strategy for _, config in configs(EXPERIMENTS["ar1-regularisers"], Order())]
@@ -134,7 +173,11 @@ def test_what_the_variants_are() -> None:
 def test_the_budget_is_told() -> None:
     text = described("ablation", Order(budget="paper", benchmark="icifar-100"))
     assert "budget paper" in text
-    assert "CWR+, unit deviation: cwr+ on icifar-100, 60 epochs on B_1, 60 on later batches" in text
+    network = "cifarnet-cifar10 from its pre-trained weights"
+    assert f"CWR+, unit deviation: cwr+ on icifar-100, {network}, 60 epochs on B_1, 60 on later batches" in text
+    text = described("table2", Order(weights=("nin-128=n.safetensors",)))
+    assert "CaffeNet: cumulative on core50-whole, caffenet-128 from random weights, 1 epoch on B_1" in text
+    assert "NiN: cumulative on core50-whole, nin-128 from n.safetensors, 1 epoch on B_1" in text
 
 
 def test_an_experiment_is_learnt_drawn_and_not_learnt_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,8 +266,55 @@ def test_importance_follows_the_weights_once(tmp_path: Path, monkeypatch: pytest
         assert all(0 <= batch["unmoved"] <= 1 and 0 <= batch["closed"] <= 1 for batch in one)
     assert "| SI | 3 |" in (tmp_path / "figures" / "trajectories.md").read_text()
     assert not list((tmp_path / "figures").glob("*table.md"))  # three of four batches are no finished stream
+    for label, one in found.items():
+        recorded = [record["importance"] for record in RunFolder(tmp_path / label / "run-1").records()]
+        assert [batch["saturated"] for batch in one] == [importance["saturated"] for importance in recorded]
+        assert [batch["F"]["largest"] for batch in one] == [importance["F"]["max"] for importance in recorded]
     monkeypatch.setattr("everlearn.experiments.trajectories.prepare", None)  # nothing is learnt again
     assert main(command) == 0
+
+
+def test_trajectories_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config("digits", "ewc", batches=3, knobs={"training.first.epochs": 1, "training.later.epochs": 1})
+    whole = trajectories(config, tmp_path / "whole.json")
+    learn, learnt = Strategy.learn, list[int]()
+
+    def stopped(self: Strategy, *args: Any, **kwargs: Any) -> None:
+        if self.i_ == 2 and len(learnt) == 2:
+            raise KeyboardInterrupt
+        learn(self, *args, **kwargs)
+        learnt.append(self.i_)
+
+    monkeypatch.setattr(Strategy, "learn", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        trajectories(config, tmp_path / "cut.json")
+    learnt.append(0)
+    assert trajectories(config, tmp_path / "cut.json") == whole
+    assert learnt == [1, 2, 0, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
+
+
+def test_the_way_of_a_weight() -> None:
+    """Steps of +2 and −1, of nothing, and of an output weight."""
+    theta = SimpleNamespace(value=torch.zeros(3), v=torch.zeros(3), m_bar=2)
+    way = Way(theta)  # type: ignore[arg-type]
+    for k, move in enumerate(([2.0, 0.0, 1.0], [-1.0, 0.0, 1.0])):
+        theta.v = -torch.tensor(move)
+        theta.value = theta.value - theta.v
+        way(Step(1, 1, 1, k + 1, 2, 0.0, 0.1))
+    assert way.length.tolist() == [3.0, 0.0, 2.0]
+    assert (way.end - way.start).tolist() == [1.0, 0.0, 2.0]
+    assert way.shares() == {"unmoved": pytest.approx(1 / 3), "closed": 0.0, "unmoved_output": 0.0}
+
+
+def test_strips_are_on_the_page_and_folders_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "cm-ewc", "--benchmark=digits", *QUICK]) == 0
+    assert [path.name for path in Path("runs").iterdir()] == ["cm-ewc-digits"]  # runs/cm-ewc is for iCIFAR-100
+    page = Path("runs/cm-ewc-digits/report.html").read_text()
+    assert "Confusion, batch after batch" in page
+    strip = page.partition("Confusion, batch after batch")[2]
+    assert "2 of the 4 batches are shown." in strip
 
 
 def test_any_source_as_one_batch(tmp_path: Path) -> None:

@@ -476,7 +476,11 @@ def test_the_pictures_of_a_page(made: tuple[Path, Any]) -> None:
     """What was recorded is drawn, without a heading in outlines: the page says it in letters. The rest is absent."""
     (bench,) = benchmarks(read(made[0]))
     found = figures.pictures(bench, "b1")
-    assert list(found) == [name for name in pictures.NAMES if name != "mt_vs_sit"]  # nobody is told the task
+    left_out = {"mt_vs_sit", "confusion_strip"}  # nobody is told the task; the page has matrices of its own
+    assert list(found) == [name for name in pictures.NAMES if name not in left_out]
+    asked = figures.pictures(bench, "b1", asked=["confusion_strip"], options={"confusion_strip": {"batches": [-1]}})
+    assert set(asked) - set(found) == {"confusion_strip"}
+    assert "1 of the 3 batches are shown." in asked["confusion_strip"].caption
     whole = "".join(one.svg for one in found.values())
     ids = re.findall(r' id="([^"]*)"', whole)
     assert len(ids) == len(set(ids))

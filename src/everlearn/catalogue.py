@@ -90,6 +90,9 @@ MODELS = {
 }
 """Every network that goes by a name."""
 
+PRETRAINED = ("small-mini50", "cifarnet-cifar10", "efficientnet-lite0-imagenet")
+"""Those that do not start from random weights."""
+
 FIGURES = {
     "accuracy_curves": "accuracy after each batch, on the classes seen so far and on the fixed test set",
     "bars": "final accuracy with deviations",

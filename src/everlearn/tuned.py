@@ -3,9 +3,9 @@
 Each file of `resources/settings` says how it was found: the command, and for every strategy the scores on held-out
 training data of the trials made to the end, and how many were given up. Of several files the last that has a strategy
 counts. What was not searched for is as in the setting that the search began with. Of the strategies that were not
-searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's, Cumulative CWR+'s for B_1, `cwr*` and
-`ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate for B_1 by the
-final accuracy: it takes that of later batches.
+searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's with η·λ as it was, Cumulative CWR+'s for
+B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate
+for B_1 by the final accuracy: it takes that of later batches.
 """
 
 import json
@@ -26,15 +26,19 @@ def _read(names: list[str]) -> dict[str, Knobs]:
     folder = files("everlearn") / "resources" / "settings"
     texts = [json.loads((folder / name).read_text()) for name in names]
     found: dict[str, Knobs] = {name: result["knobs"] for text in texts for name, result in text["strategies"].items()}
-    rates = {other: _rates(found[strategy]) for other, strategy in LIKE.items()}
+    begun = PAPER.get(texts[-1]["about"].get("setting"), {})
+    rates = {other: _rates(found[strategy], begun.get(other, {})) for other, strategy in LIKE.items()}
     found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
     found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
-    begun = PAPER.get(texts[-1]["about"].get("setting"), {})
     return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
 
 
-def _rates(knobs: Knobs) -> Knobs:
-    return {knob: value for knob, value in knobs.items() if knob.startswith("training.")}
+def _rates(knobs: Knobs, begun: Knobs) -> Knobs:
+    """The rates among these knobs, and λ such that η·λ stays what it was."""
+    rates = {knob: value for knob, value in knobs.items() if knob.startswith("training.")}
+    lams = {knob: lam for knob, lam in begun.items() if knob.endswith(".lam")}
+    eta = "training.later.eta"
+    return {**rates, **{knob: lam * begun[eta] / rates[eta] for knob, lam in lams.items()}}
 
 
 def _afresh(knobs: Knobs) -> Knobs:

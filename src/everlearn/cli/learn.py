@@ -62,7 +62,7 @@ def add(commands: Commands) -> None:
     engine_options(again)
     place_options(again)
     again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
-    again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME")
+    again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME, or runs/NAME-BENCHMARK-paper")
     again.set_defaults(do=command_reproduce)
 
     tune = commands.add_parser(
@@ -156,7 +156,7 @@ def command_pretrain(arguments: argparse.Namespace) -> None:
 def command_reproduce(arguments: argparse.Namespace) -> None:
     """Learn what is left of an experiment, draw its figures and print its table."""
     from everlearn.experiments import reproduce
-    from everlearn.experiments.reproduce import Order, described
+    from everlearn.experiments.reproduce import Order, described, folder_of
 
     order = Order(
         budget=arguments.budget,
@@ -170,7 +170,7 @@ def command_reproduce(arguments: argparse.Namespace) -> None:
         gpus=arguments.gpus,
     )
     tell(described(arguments.name, order))
-    out = arguments.out or Path("runs", arguments.name)
+    out = arguments.out or folder_of(arguments.name, order)
     with engine_from(arguments) as engine:
         written = reproduce(arguments.name, out, order, engine=engine, checkpoint_every=arguments.checkpoint_every)
     for path in written:

@@ -10,6 +10,7 @@ CPU = {
     "icifar-100": "cifarnet/icifar-100/cpu",
     "icifar-100+joined": "cifarnet/icifar-100/cpu",
     "cifar-split-6": "cifarnet/cifar-split-6/cpu",
+    "cifar-split-11": "cifarnet/cifar-split-6/cpu",
 }
 """Settings of four epochs a batch, η falling to 0, by benchmark, where the paper's would take days on a CPU."""
 
@@ -52,7 +53,7 @@ class Experiment:
 
     def setting(self, budget: Budget, benchmark: str, network: str | None) -> str | None:
         """Whose hyperparameters: ours at CPU budget where we have some, else the benchmark's own, None."""
-        if network == "googlenet-128":
+        if network == "googlenet-128" and benchmark.startswith("core50"):
             return "googlenet/core50"
         return CPU.get(benchmark) if budget == "cpu" else None
 

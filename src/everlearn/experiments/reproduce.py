@@ -123,7 +123,8 @@ def reproduce(
         }
         written += write_table(found, out / "figures" / "trajectories")
     everything = [f"{network}, {label}" if network else label for network in experiment.networks for label in labels]
-    return [*written, report.write(out, pictures=partial(figures.pictures, order=everything), by="folder")]
+    pictures = partial(figures.pictures, order=everything, asked=experiment.figures, options=experiment.options)
+    return [*written, report.write(out, pictures=pictures, by="folder")]
 
 
 def _by_variant(found: list[tuple[str, Config]]) -> dict[str, Config]:
@@ -132,17 +133,32 @@ def _by_variant(found: list[tuple[str, Config]]) -> dict[str, Config]:
 
 
 def described(name: str, order: Order) -> str:
-    """What will be learnt: the experiment, the budget and the epochs of each variant."""
+    """What will be learnt: the experiment, the budget, and each variant with what it starts from and its epochs."""
     experiment, lines = experiment_of(name), []
     for variant, config in _by_variant(configs(experiment, order)).items():
         chosen = benchmark_of(config.benchmark)
         training = preset(config.strategy, config.setting or chosen.setting, config.knobs).training
         first, later = training.first.epochs, training.later.epochs
         epochs = f"{first} {'epoch' if first == 1 else 'epochs'} on B_1, {later} on later batches"
-        lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {epochs}")
+        network = config.network or chosen.network
+        start = config.weights or ("its pre-trained weights" if network in catalogue.PRETRAINED else "random weights")
+        lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {network} from {start}, {epochs}")
     what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper)"
     title = f"{what}; budget {order.budget}, runs 1 to {order.runs}:"
     return "\n".join([title, *lines])
+
+
+def folder_of(name: str, order: Order) -> Path:
+    """Where an experiment goes unless told: a folder of its own for each benchmark and budget.
+
+    >>> folder_of("ablation", Order()).as_posix()
+    'runs/ablation'
+    >>> folder_of("ablation", Order(budget="paper", benchmark="whole:digits")).as_posix()
+    'runs/ablation-whole-digits-paper'
+    """
+    other = order.benchmark if order.benchmark != experiment_of(name).benchmark else None
+    parts = [name, other, None if order.budget == "cpu" else order.budget]
+    return Path("runs", slug("-".join(part for part in parts if part)))
 
 
 def slug(label: str) -> str:

@@ -9,8 +9,13 @@ from torch import Tensor
 
 from everlearn.benchmarks import prepare
 from everlearn.files import write_atomically
+from everlearn.learner import Step
 from everlearn.runs import Config
+from everlearn.runs.measure import importance
+from everlearn.runs.progress import Bar
 from everlearn.runs.runner import choices
+from everlearn.state import load_state, save_state
+from everlearn.theta import Theta
 
 CLOSED = 10.0
 """A trajectory is closed if the way is so many times as long as the distance between its ends."""
@@ -28,35 +33,63 @@ def shares(way: Tensor, distance: Tensor) -> dict[str, float]:
     return {"unmoved": float(unmoved.float().mean()), "closed": float(closed.float().mean())}
 
 
-def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
-    """What is known of the weights' ways after each batch, and of the importances F that came of them.
+class Way:
+    """Told of every step of a batch: where each weight began, and Σ|Δθ_k| since."""
 
-    path: a file that keeps it, so that it is learnt once.
+    def __init__(self, theta: Theta) -> None:
+        self.theta = theta
+
+    def __call__(self, step: Step) -> None:
+        """One step more."""
+        if step.step == 1:
+            self.start = self.theta.value + self.theta.v  # θ = θ − v
+            self.end, self.length = self.start.clone(), torch.zeros_like(self.start)
+        self.length += (self.theta.value - self.end).abs()
+        self.end.copy_(self.theta.value)
+
+    def shares(self) -> dict[str, float]:
+        """Of all weights, and of those of the output layers the unmoved."""
+        distance, m_bar = (self.end - self.start).abs(), self.theta.m_bar
+        of_output = shares(self.length[m_bar:], distance[m_bar:])
+        return {**shares(self.length, distance), "unmoved_output": of_output["unmoved"]}
+
+
+def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
+    """What is known of the weights' ways after each batch, and of the importances F and F̂ that came of them.
+
+    path: a file that keeps it, so that it is learnt once; what is learnt so far stands beside it.
     """
     asked = {"config": config.to_json()}
     kept = json.loads(path.read_text()) if path.exists() else {}
     if {name: kept.get(name) for name in asked} != asked:
-        kept = {**asked, "found": _followed(config)}
+        kept = {**asked, "found": _followed(config, path.with_suffix(".safetensors"))}
         write_atomically(path, json.dumps(kept, indent=1).encode())
+        path.with_suffix(".safetensors").unlink()
     found: list[dict[str, Any]] = kept["found"]
     return found
 
 
-def _followed(config: Config) -> list[dict[str, Any]]:
+def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
+    """One batch after the other; path: what is learnt so far."""
+    torch.set_num_threads(config.threads)
     stream, _, learner = prepare(config.benchmark, **choices(config))
-    found = []
-    for batch in list(stream)[: config.batches]:
-        start = learner.theta.value[: learner.theta.m_bar].clone()
-        way = torch.zeros_like(start)
+    found: list[dict[str, Any]] = []
+    if path.exists() and (so_far := load_state(path))["config"] == config.to_json():
+        found = so_far["found"]
+        learner.load_state_dict(so_far["learner"])
+    for k in range(len(found), config.batches or len(stream)):
+        way = Way(learner.theta)
+        with Bar(f"{config.strategy}'s trajectories") as bar:
 
-        def follow(_step: object, way: Tensor = way) -> None:
-            way.add_(learner.theta.v[: learner.theta.m_bar].abs())
+            def follow(step: Step, way: Way = way, bar: Bar = bar) -> None:
+                way(step)
+                bar(step, None)
 
-        learner.learn(batch, on_step=follow)
-        distance = (learner.theta.value[: learner.theta.m_bar] - start).abs()
-        F = getattr(learner.regulariser, "F_", None)
-        of_F = {} if F is None else {"F": quantiles(F[: learner.theta.m_bar])}
-        found.append({"i": learner.i_, **shares(way, distance), **of_F})
+            learner.learn(stream[k], on_step=follow)
+        known = learner.diagnostics()
+        of_F = {} if (of_F_hat := importance(known)) is None else {"saturated": of_F_hat["saturated"]}
+        found.append({"i": learner.i_, **way.shares(), **of_F, "F": quantiles(known["F"])})
+        save_state(path, {"config": config.to_json(), "found": found, "learner": learner.state_dict()})
     return found
 
 
@@ -67,18 +100,30 @@ def quantiles(F: Tensor) -> dict[str, float]:
     return {name: float(values[min(len(values) - 1, int(place * len(values)))]) for name, place in places.items()}
 
 
+COLUMNS = {"unmoved": "Unmoved (%)", "unmoved_output": "of output weights (%)", "closed": "Closed (%)"}
+COLUMNS |= {"saturated": "Saturated (%)"}
+
+
 def write_table(found: dict[str, list[dict[str, Any]]], stem: Path) -> list[Path]:
-    """The trajectories of several variants, as JSON and as a Markdown table; shared weights only."""
+    """The trajectories of several variants, as JSON and as a Markdown table."""
+    quantile_names = [name for ones in found.values() for name in ones[0]["F"]][:4]
+    head = ["Strategy", "Batch", *COLUMNS.values(), *(f"F, {name}" for name in quantile_names)]
     rows = [
-        f"| {label} | {one['i']} | {100 * one['unmoved']:.2f} | {100 * one['closed']:.1f} | "
-        + " | ".join(f"{value:.2e}" for value in one["F"].values())
-        + " |"
+        [
+            label,
+            str(one["i"]),
+            *(f"{100 * one[name]:.2f}" for name in COLUMNS),
+            *map("{:.2e}".format, one["F"].values()),
+        ]
         for label, ones in found.items()
         for one in ones
     ]
-    head = "| Strategy | Batch | Unmoved (%) | Closed (%) | median F | 99 % of F | 99.9 % of F | largest F |"
-    note = f"Closed: a way at least {CLOSED:g} times as long as the distance between its ends. Shared weights only."
-    table = "\n".join([head, "| --- |" + " ---: |" * 7, *rows, "", note, ""])
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    note = (
+        "Shares of all weights, output layers among them, after each batch. Unmoved: no step changed it. Closed: a way "
+        f"at least {CLOSED:g} times as long as the distance between its ends. Saturated: F̂ is max_F."
+    )
+    table = "\n".join([*("| " + " | ".join(line) + " |" for line in lines), "", note, ""])
     paths = [stem.with_suffix(".json"), stem.with_suffix(".md")]
     stem.parent.mkdir(parents=True, exist_ok=True)
     for path, text in zip(paths, (json.dumps(found, indent=1), table), strict=True):

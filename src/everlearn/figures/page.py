@@ -1,6 +1,7 @@
 """The figures of a page: drawn without their headings, which the page says in its own letters."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from everlearn.errors import DataError
 from everlearn.figures.album import DRAWN
@@ -10,19 +11,30 @@ from everlearn.figures.style import note_of, without_heading
 from everlearn.records.groups import Benchmark
 from everlearn.report.pictures import NAMES, Picture
 
+NO_OPTIONS: Mapping[str, Mapping[str, Any]] = {}
 
-def pictures(bench: Benchmark, prefix: str, order: Sequence[str] = ()) -> dict[str, Picture]:
+
+def pictures(
+    bench: Benchmark,
+    prefix: str,
+    order: Sequence[str] = (),
+    asked: Collection[str] = (),
+    options: Mapping[str, Mapping[str, Any]] = NO_OPTIONS,
+) -> dict[str, Picture]:
     """What `everlearn.report.write` asks for: every picture that a benchmark's records hold the numbers for.
 
-    order: labels that come first, in this order.
+    order: labels that come first, in this order. asked: figures that are drawn even where the page shows the same in
+    its own way. options: of figures, by their names.
     """
     series, found = ordered(series_of(bench), order), dict[str, Picture]()
     told = any(one.knows_task for one in series)
     for name in NAMES:
         if name == "mt_vs_sit" and not told:  # the page has a column of what SIT runs reach when they are told
             continue
+        if name == "confusion_strip" and name not in asked:  # the page has matrices that can be stepped through
+            continue
         try:
-            figure = DRAWN[name](series)
+            figure = DRAWN[name](series, **options.get(name, {}))
         except DataError:  # nothing was recorded for it: LWF has no F, an old run no change
             continue
         alt, caption = figure.get_label(), note_of(figure)

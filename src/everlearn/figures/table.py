@@ -17,13 +17,14 @@ def markdown_table(series: Sequence[Series]) -> str:
 
     Where no run has finished, there is a dash.
     """
-    first_of(series, "markdown_table")
     rows = [_HEAD, ("---", *["---:"] * (len(_HEAD) - 1)), *(_row(one) for one in series)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
+    benchmark = first_of(series, "markdown_table").benchmark
     note = (
-        f"Accuracy on {escaped(first_of(series, 'markdown_table').benchmark)} after the last batch: mean ± {DEVIATION} "
-        "over finished runs. Paper: on the fixed test set, where its text gives a number."
+        f"Accuracy on {escaped(benchmark)} after the last batch: mean ± {DEVIATION} over finished runs. Paper: on the "
+        "fixed test set, where its text gives a number"
     )
+    note += ", of networks that start from ImageNet's weights." if benchmark.startswith("core50") else "."
     return "\n".join([*lines, "", note, ""])
 
 

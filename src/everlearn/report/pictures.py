@@ -28,6 +28,7 @@ SECTIONS = (
     ("moved", "How far the weights moved", ("weight_change_3d", "weight_change_heat")),
     ("importance", "How important the weights are", ("importance_histograms",)),
     ("strength", "How strongly the past is held", ("strength",)),
+    ("strip", "Confusion, batch after batch", ("confusion_strip",)),
 )
 """A section's key, its title and its pictures."""
 
