@@ -18,12 +18,12 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from everlearn import Batch, Step, Strategy, load_state, save_state
-from everlearn.errors import NotFiniteError, RanksError
+from everlearn.errors import NotFiniteError, RanksError, RunError
 from everlearn.models import Network
 from everlearn.parallel import ALONE, ranks
 from everlearn.runs import Config, RunFolder, run
 from everlearn.runs.together import Elsewhere
-from tests.toys import CLASSES, assert_same_state, plain_network, quick, three_outputs, toy_batch
+from tests.toys import CLASSES, assert_same_state, plain_network, quick, three_outputs, toy_batch, until
 
 STRATEGIES = ["naive", "lwf", "ewc", "si", "cwr+", "ar1"]
 WEIGHTS, SCORES = 1e-5, 1e-3  # the issue's tolerances
@@ -298,6 +298,27 @@ def test_torchrun_learns_stops_and_resumes(tmp_path: Path) -> None:
     assert [r["accuracy"] for r in RunFolder(tmp_path).records()] == pytest.approx(
         [r["accuracy"] for r in alone], abs=0.01
     )
+
+
+def test_nobody_learns_on_when_torchrun_is_killed(tmp_path: Path) -> None:
+    """What was learnt is saved, and the lock is free."""
+    long = [*command(tmp_path), "--set", "training.first.epochs=100000"]
+    process = subprocess.Popen(torchrun(*long), stderr=subprocess.DEVNULL)
+    until(lambda: RunFolder(tmp_path).events() or process.poll() is not None)
+    process.kill()
+    process.wait()
+
+    def free() -> bool:
+        try:
+            with RunFolder(tmp_path).locked():
+                return True
+        except RunError:
+            return False
+
+    until(free, seconds=60)
+    state = RunFolder(tmp_path).checkpoints.read()
+    assert state is not None
+    assert state["step"] >= 1
 
 
 def test_torchrun_is_for_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

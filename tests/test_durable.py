@@ -141,6 +141,23 @@ def test_lost_records_are_noticed(tmp_path: Path) -> None:
     assert len((tmp_path / "records.jsonl").read_bytes().splitlines()) == 2
 
 
+def test_a_lost_config_is_noticed(tmp_path: Path) -> None:
+    """Else the run would go on with other hyperparameters, and its config would say that it had them all along."""
+    cut(tmp_path)
+    (tmp_path / "config.json").unlink()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=r"config is lost: expected .*config.json beside checkpoint.safetensors"):
+        run(TOYS, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nothing")):
+        with pytest.raises(RunError, match=r"This folder cannot be used: .*Choose another folder"):
+            run(TOYS, folder)
+
+
 def test_two_checkpoints_are_kept_and_leftovers_removed(tmp_path: Path) -> None:
     cut(tmp_path)
     (tmp_path / f".{NEWEST}.0123.tmp").write_bytes(b"half a checkpoint")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from everlearn.cli import main
 from everlearn.errors import ConfigError, DataError, RunError
 from everlearn.runs import Config, RunFolder, run
 from everlearn.runs.cluster import RayEngine, engine, job, learner, parcels, scheduler
+from everlearn.runs.cluster.engine import has_token
 from everlearn.runs.cluster.learner import End, Learner, News
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
 from everlearn.runs.engine import LocalEngine, engine_of, run_folder
@@ -255,7 +257,65 @@ def test_ctrl_c_saves_and_the_local_engine_goes_on(tmp_path: Path) -> None:
     assert without_times(cut) == without_times(tmp_path / "whole")
 
 
+@needs_ray
+def test_a_cluster_that_is_there_and_asks_for_a_token(tmp_path: Path) -> None:
+    """Started by `ray start`; the command finds the token where Ray keeps it, and one without is told."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    short = Path(tempfile.mkdtemp(prefix="ray-"))  # Ray's sockets need a short path
+    loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
+    env = {**os.environ, **loopback, "HOME": str(tmp_path), "RAY_TMPDIR": str(short)}
+    env = {name: value for name, value in env.items() if not name.startswith("RAY_AUTH")}
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("0123456789abcdef" * 4)
+    where = ["--head", "--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={short}"]
+    ray = [str(Path(sys.executable).with_name("ray")), "start", *where, "--num-cpus=1", "--include-dashboard=false"]
+    log = tmp_path / "ray.log"
+    with open(log, "w") as file:
+        head = subprocess.Popen([*ray, "--block"], env=env, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        until(lambda: "Ray runtime started" in log.read_text() or head.poll() is not None)
+        command = [sys.executable, "-m", "everlearn", "compare", "--benchmark=digits", "--strategies=naive"]
+        command += [f"--set={name}={value}" for name, value in QUICK.items()]
+        command += ["--engine=ray", f"--address=127.0.0.1:{port}", f"--out={tmp_path / 'out'}"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(RunFolder(tmp_path / "out" / "naive" / "run-1").records()) == 4
+    finally:
+        head.terminate()
+        head.wait()
+        shutil.rmtree(short, ignore_errors=True)
+    gone = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert gone.returncode == 1
+    assert "There is no Ray cluster that can be used at this address" in gone.stderr
+
+
 # --- without a cluster ----------------------------------------------------------------------------------
+
+
+def test_a_token_is_looked_for_where_ray_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not has_token()
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    assert has_token()
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    (tmp_path / "token").write_text("secret")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "token"))
+    assert has_token()
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_no_jobs_are_refused(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "--benchmark=digits", "--strategies=naive", f"--engine={engine}", "--jobs=-1", "--out=x"])
+    assert "argument --jobs: expected a whole number from 1, got '-1'" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="With no jobs nothing is learnt"):
+        LocalEngine(jobs=0)
+    with pytest.raises(ConfigError, match="With no jobs nothing is learnt"):
+        RayEngine(jobs=-1)
 
 
 def test_files_travel_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:

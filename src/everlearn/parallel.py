@@ -8,10 +8,13 @@ of the whole minibatch, and whatever is made from Θ and its gradient is equal e
 import atexit
 import hashlib
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
+from threading import Thread
+from time import sleep
 from typing import Any, NamedTuple
 
 import torch
@@ -206,6 +209,7 @@ def join(device: str | torch.device = "cpu") -> Ranks:
     """Join the processes that torchrun has started, until this one ends; this one alone without torchrun.
 
     device: this process's: gloo for the CPU; nccl beside it for a CUDA device. A second call gives the same processes.
+    When torchrun dies, this process is sent SIGTERM, so that nothing is learnt on that nobody waits for.
 
     >>> join().size
     1
@@ -214,9 +218,17 @@ def join(device: str | torch.device = "cpu") -> Ranks:
         cuda = torch.device(device).type == "cuda"
         if cuda:
             torch.cuda.set_device(device)
+        Thread(target=_stop_with, args=(os.getppid(),), daemon=True).start()
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=TIMEOUT)
         atexit.register(dist.destroy_process_group)  # not before: torchrun's processes cannot meet twice
     return ranks()
+
+
+def _stop_with(parent: int) -> None:
+    """Stop when this process is no longer a child of that one."""
+    while os.getppid() == parent:
+        sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def place_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, …")
     command.add_argument(
         "--threads",
-        type=int,
+        type=at_least_one,
         default=1,
         metavar="T",
         help="of the CPU (default 1); another number: the same to rounding",
@@ -78,7 +78,7 @@ def engine_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster; default: one of this machine alone")
     command.add_argument(
-        "--jobs", type=int, metavar="J", help="at a time; default: 1, on Ray as many as there is room for"
+        "--jobs", type=at_least_one, metavar="J", help="at a time; default: 1, on Ray as many as there is room for"
     )
     command.add_argument("--cpus", type=float, metavar="N", help="a job's share on Ray; default: as many as --threads")
     command.add_argument("--gpus", type=float, metavar="N", help="a job's share on Ray; default: none")

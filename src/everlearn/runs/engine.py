@@ -46,10 +46,24 @@ class LocalEngine:
     """Processes of this machine, with nothing to start or to install."""
 
     def __init__(self, *, jobs: int | None = None) -> None:
-        self.jobs: int | None = jobs or 1
+        self.jobs: int | None = some(jobs) or 1
 
     def run_all(self, runs: list[tuple[Config, Path]], *, checkpoint_every: float, log: Sequence[str] = ()) -> None:
         run_all(runs, jobs=self.jobs or 1, checkpoint_every=checkpoint_every, log=log)
+
+
+def some(jobs: int | None) -> int | None:
+    """Jobs at a time, None for the engine's own number.
+
+    >>> some(0)
+    Traceback (most recent call last):
+    everlearn.errors.ConfigError: With no jobs nothing is learnt: expected a number from 1, got 0. Ask for more.
+    """
+    if jobs is not None and jobs < 1:
+        raise ConfigError(
+            sentence("With no jobs nothing is learnt", expected="a number from 1", got=jobs, do="Ask for more.")
+        )
+    return jobs
 
 
 @contextmanager

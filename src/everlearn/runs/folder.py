@@ -24,14 +24,32 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 @contextmanager
 def one_process(folder: Path, problem: str, *, expected: str) -> Iterator[None]:
     """Let one process into a folder, and refuse others; the system drops the lock when its holder dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as file:
+    with usable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / "lock", "w")  # noqa: SIM115
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             do = "Wait for it, or choose another folder."
             raise RunError(sentence(problem, expected=expected, got=str(folder), do=do)) from error
         yield
+
+
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """Say what is wrong with a folder that cannot be made or written to."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            sentence(
+                "This folder cannot be used",
+                expected="a folder that can be made and written to",
+                got=f"{folder} ({error.strerror})",
+                do="Choose another folder, or make room there.",
+            )
+        ) from error
 
 
 @contextmanager
@@ -47,7 +65,7 @@ def room(place: Path | str) -> Iterator[None]:
                 "The disk is full",
                 expected="room for the run",
                 got=f"{place} ({error.strerror})",
-                do="Make room and give the same command again: the last checkpoint is whole, and it goes on there.",
+                do="Make room and give the same command again: it goes on from the last checkpoint, which is whole.",
             )
         ) from error
 
@@ -71,8 +89,17 @@ class RunFolder:
     # --- config -----------------------------------------------------------------------------------
 
     def refuse_other(self, config: Config) -> dict[str, Any] | None:
-        """The stored config, None for a new run; refused if it is of another run."""
+        """The stored config, None for a new run; refused if it is of another run, or lost."""
         stored = self.config()
+        if stored is None and (learnt := self._learnt()):
+            raise RunError(
+                sentence(
+                    "This run's config is lost",
+                    expected=f"{self.path / 'config.json'} beside {learnt}",
+                    got="no such file, so nobody knows what is learnt there",
+                    do=f"Bring it back from a backup, or remove {self.path} to learn anew.",
+                )
+            )
         differences = config.differences(stored) if stored is not None else []
         if differences:
             raise RunError(
@@ -84,6 +111,11 @@ class RunFolder:
                 )
             )
         return stored
+
+    def _learnt(self) -> str:
+        """The names of files that say that something was learnt here."""
+        names = ("checkpoint.safetensors", "checkpoint-before.safetensors", "records.jsonl")
+        return ", ".join(name for name in names if (self.path / name).exists())
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write what the run is."""

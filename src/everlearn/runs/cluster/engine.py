@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -17,7 +18,7 @@ from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
 from everlearn.runs.cluster.job import Job, Records
 from everlearn.runs.cluster.scheduler import Scheduler
 from everlearn.runs.config import Config
-from everlearn.runs.engine import tell_failures
+from everlearn.runs.engine import some, tell_failures
 from everlearn.runs.folder import RunFolder
 from everlearn.runs.runner import OnProgress
 from everlearn.runs.stopping import stop_signals
@@ -33,7 +34,7 @@ class RayEngine:
     """
 
     def __init__(self, address: str | None = None, *, jobs: int | None = None) -> None:
-        self.address, self.jobs = address, jobs
+        self.address, self.jobs = address, some(jobs)
         self._mine = False
 
     def __enter__(self) -> "RayEngine":
@@ -70,14 +71,16 @@ class RayEngine:
                 )
             )
         try:
+            refuse_silence(self.address)
             self._ray.init(address=self.address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise RunError(
                 sentence(
-                    "There is no Ray cluster at this address",
-                    expected="HOST:PORT of a cluster that this machine has joined, or auto",
+                    "There is no Ray cluster that can be used at this address",
+                    expected="HOST:PORT of a cluster that this machine has joined, or auto, and the cluster's token",
                     got=f"{self.address}: {error}",
-                    do="Check it with: ray status --address ADDRESS.",
+                    do="Check it with: ray status --address ADDRESS. A token is read from $RAY_AUTH_TOKEN, or from "
+                    "the file $RAY_AUTH_TOKEN_PATH, by default ~/.ray/auth_token.",
                 )
             ) from error
 
@@ -143,6 +146,8 @@ def import_ray(*, embedded: bool) -> Any:
     os.environ.setdefault("RAY_worker_niceness", "0")  # as processes of the local engine; Ray's own would be 15
     if embedded and "ray" not in sys.modules:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on Linux too, this is what keeps it there
+    if not embedded and has_token():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # as `ray start` does, but not `ray.init`
     try:
         import ray
     except ImportError as error:
@@ -155,6 +160,19 @@ def import_ray(*, embedded: bool) -> Any:
             )
         ) from error
     return ray
+
+
+def has_token() -> bool:
+    """Whether there is a token for clusters that ask for one, where Ray looks for it."""
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token"
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or Path(path).is_file()
+
+
+def refuse_silence(address: str) -> None:
+    """Raise an error where nobody listens: Ray itself would try for many minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def refuse_others(ray: Any) -> None:

@@ -245,7 +245,7 @@ class Scheduler(threading.Thread):
                 self._refuse(
                     sentence(
                         "Workers of the cluster die before they can begin",
-                        expected="everlearn to be installed on every machine",
+                        expected="everlearn to be installed on every machine, and RAY_AUTH_MODE to be as the cluster's",
                         got=str(error)[-2000:],
                         do="Mend that and give the same command again.",
                     )
