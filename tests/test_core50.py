@@ -679,6 +679,13 @@ def test_getting_the_data(
     asked.clear()
     assert main(["data", "get", "core50"]) == 0
     assert [n for _, n, _ in asked] == ["batches_filelists.zip", "batches_filelists_NICv2.zip"]  # the cache is enough
+    shutil.rmtree(toy / "cache")
+    write(toy / "core50_128x128", every(1)[::5], size=128)
+    core50(complete=False)
+    shutil.rmtree(toy / "core50_128x128")
+    asked.clear()
+    assert main(["data", "get", "core50"]) == 0
+    assert asked[-1][1] == "core50_128x128.zip"  # a cache of some images is not
 
 
 def test_a_partial_source_is_told_what_it_lacks(folder: Path) -> None:

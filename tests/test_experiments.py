@@ -1,6 +1,7 @@
 """The paper's experiments as commands, and pre-training."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from PIL import Image
 from everlearn import catalogue
 from everlearn.benchmarks import benchmark_of, prepare
 from everlearn.cli import main
+from everlearn.data.scaling import scaled
 from everlearn.data.source import Patterns, Source
 from everlearn.equations import divergence_limit
 from everlearn.errors import ConfigError
@@ -161,6 +163,11 @@ def test_what_the_variants_are() -> None:
     assert all(native[f"{label}, the paper's"] == {"strategy": label.lower()} for label in ("LWF", "EWC", "SI"))
     forms = [native["LWF, native"]["lwf.form"], native["EWC, native"]["ewc.terms"], native["SI, native"]["si.path"]]
     assert forms == ["distillation", "per_batch", "gradient"]
+    assert native["EWC, native"]["ewc.lam"] * 2e-5 == pytest.approx(0.09)  # λ follows η, which the paper has so small
+    on_a_cpu = dict(configs(EXPERIMENTS["native"], Order(budget="cpu")))["EWC, native/run-1"]
+    assert on_a_cpu.knobs["ewc.lam"] * 0.03 == pytest.approx(0.09)
+    asked = dict(configs(EXPERIMENTS["native"], Order(knobs={"training.later.eta": 0.3})))["SI, native/run-1"]
+    assert asked.knobs["si.lam"] == pytest.approx(0.001 / 0.3)
     growths = [config.knobs["head.growth"] for _, config in configs(EXPERIMENTS["head-growth"], Order())]
     assert growths == ["maximal", "expanding", "expanding"] * 2
     strategies = [config.strategy for _, config in configs(EXPERIMENTS["ar1-regularisers"], Order())]
@@ -325,6 +332,35 @@ def test_any_source_as_one_batch(tmp_path: Path) -> None:
     assert learner.network.input_shape == (1, 8, 8)
     with pytest.raises(ConfigError, match=r"Unknown source: expected one of \['digits'"):
         prepare("whole:nothing", strategy="naive")
+
+
+def test_any_network_takes_any_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "w.safetensors"
+    fast = [*QUICK, "--set=training.minibatch=64"]
+    assert main(["pretrain", "--benchmark=whole:digits", "--network=cifarnet", *fast, f"--out={out}"]) == 0
+    assert read_about(out)["network"] == "cifarnet"
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (4, 40, 30), dtype=np.uint8), y=np.arange(4) % 2)
+    for network, side in (("caffenet-128", 128), ("resnet-18", 40), ("resnet-32", 32), ("googlenet", 224)):
+        stream, test, learner = prepare(f"whole:{tmp_path / 'mine.npz'}", strategy="naive", network=network)
+        assert stream[0].x.shape[1:] == (3, side, side)
+        assert learner.scores(test.x, rows="all").shape == (len(test), 2)
+
+
+def test_patterns_are_scaled() -> None:
+    """By hand: to half the size with antialiasing, to twice the size between the middles of the pixels."""
+    x = np.array([[[[0, 100], [200, 100]]]], dtype=np.uint8)
+    source = Source("toy", Patterns(x, np.array([0])), Patterns(x, np.array([0])), ("a",))
+    large = scaled(source, 4).train.x
+    assert large.dtype == np.uint8
+    assert large.shape == (1, 3, 4, 4)
+    assert large[0, 2, 0].tolist() == [0, 25, 75, 100]
+    assert large[0, 1, :, 0].tolist() == [0, 50, 150, 200]
+    assert scaled(source, 1).train.x[0, :, 0, 0].tolist() == [100, 100, 100]
+    as_floats = scaled(replace(source, train=Patterns(x / np.float32(8), np.array([0]))), 4).train.x
+    assert as_floats[0, 0, 0].tolist() == [0, 3.125, 9.375, 12.5]
+    colours = replace(source, train=Patterns(np.zeros((1, 3, 4, 4)), np.array([0])))
+    assert scaled(colours, 4) is colours
 
 
 def test_a_folder_of_images_is_scaled_for_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

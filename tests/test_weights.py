@@ -824,8 +824,9 @@ def test_damaged_files_of_ours(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in (*range(0, len(whole), 11), len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(DataError, match=r"w\.safetensors"):
+        with pytest.raises(DataError, match=r"w\.safetensors") as told:
             load_weights(path, network)
+        assert "not weights of ours" not in str(told.value)  # they are, and damaged
     tensors = frozen_copy(network)
     for header in (
         None,

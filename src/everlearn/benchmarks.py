@@ -12,6 +12,7 @@ import torch
 from everlearn import data, models
 from everlearn.catalogue import WHOLE
 from everlearn.data.core50_lists import batches
+from everlearn.data.scaling import scaled
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import ConfigError, sentence
 from everlearn.models import Network, cifarnet, small
@@ -170,6 +171,16 @@ SOURCES: dict[str, Callable[[], Source]] = {
 SIDES = {"caffenet-128": 128, "caffenet-128-conv": 128, "googlenet-128": 128, "nin-128": 128}
 SIDES |= {"caffenet": 227, "googlenet": 224, "efficientnet-lite0": 224, "efficientnet-lite0-imagenet": 224}
 """What a folder of images is scaled to for a network; for others, 32 pixels."""
+ANY_SIDE = ("resnet-18", "resnet-50", "efficientnet-lite0", "efficientnet-lite0-imagenet")
+"""Networks for RGB of 32 × 32 pixels and more."""
+ANY_SHAPE = ("small",)
+
+
+def _for_network(name: str, source: Source) -> Source:
+    """A source as a network takes it."""
+    if name in ANY_SHAPE:
+        return source
+    return scaled(source, max(32, *source.shape[1:]) if name in ANY_SIDE else SIDES.get(name, 32))
 
 
 def _source(name: str, network: str | None = None) -> Source:
@@ -263,6 +274,8 @@ def prepare(
     check_device(device)
     chosen = benchmark_of(benchmark, network)
     source = chosen.source()
+    if chosen.stream is _whole:
+        source = _for_network(network or chosen.network, source)
     stream = chosen.stream(benchmark, source, run)
     if held_out:
         stream = hold_out(stream, held_out, seed)

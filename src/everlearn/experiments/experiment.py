@@ -23,7 +23,8 @@ class Variant:
     """One line, bar or strip of a figure: a strategy with its knobs, under a label.
 
     benchmark, network: where they differ from the experiment's own. rates: another strategy, whose epochs and rates it
-    takes, so that it differs from it in nothing else.
+    takes, so that it differs from it in nothing else. pull: η·λ on later batches, from which λ follows: one λ would be
+    much at one η and nothing at another.
     """
 
     label: str
@@ -32,6 +33,7 @@ class Variant:
     benchmark: str | None = None
     network: str | None = None
     rates: str | None = None
+    pull: float | None = None
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,12 @@ def _config(
 ) -> Config:
     place, network = variant.benchmark or benchmark, variant.network or network
     setting = experiment.setting(order.budget, place, network)
-    rates = _rates(variant.rates, setting or benchmark_of(place).setting) if variant.rates else {}
+    named = setting or benchmark_of(place).setting
+    rates = _rates(variant.rates, named) if variant.rates else {}
+    turned = {**rates, **experiment.knobs(order.budget, place), **variant.knobs, **(order.knobs or {})}
+    if variant.pull is not None:
+        lam, eta = f"{variant.strategy}.lam", preset(variant.strategy, named, turned).training.later.eta
+        turned = {lam: variant.pull / eta, **turned}
     return Config(
         benchmark=place,
         strategy=variant.strategy,
@@ -81,7 +86,7 @@ def _config(
         setting=setting,
         network=network,
         weights=order.weights_of(network or benchmark_of(place).network),
-        knobs={**rates, **experiment.knobs(order.budget, place), **variant.knobs, **(order.knobs or {})},
+        knobs=turned,
         device=order.device,
         threads=order.threads,
         cpus=order.cpus,

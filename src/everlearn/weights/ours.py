@@ -110,6 +110,8 @@ def _header(path: Path) -> dict[str, Any]:
         if isinstance(header["about"], dict) and all(isinstance(name, str) for name in header["left_out"]):
             return dict(header)
         raise KeyError("about")
+    except DataError:  # damaged, which says more
+        raise
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise bad_file(
             path,
