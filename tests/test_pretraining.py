@@ -77,7 +77,7 @@ def test_its_output_rows_are_cifar_10_s() -> None:
 CIFAR10 = data_folder() / "cifar10" / "test.npz"
 
 
-@pytest.mark.skipif(not CIFAR10.is_file(), reason="needs CIFAR-10 in the data folder: everlearn data get cifar10")
+@pytest.mark.skipif(not CIFAR10.is_file(), reason="needs CIFAR-10 in the data folder: everlearn data get cifar-10")
 def test_it_recognises_cifar_10() -> None:
     network, test = cifarnet_cifar10(10).eval(), cifar10().test
     with torch.no_grad():
