@@ -4,8 +4,10 @@ import errno
 import json
 import os
 import resource
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,11 +126,24 @@ def test_when_no_checkpoint_is_whole_it_says_so_and_changes_nothing(
 def test_it_never_starts_anew_in_silence(tmp_path: Path) -> None:
     cut(tmp_path, (1, 3), checkpoint_every=1e9)  # nothing was saved yet: here it may
     assert not (tmp_path / NEWEST).exists()
-    run(TOYS, tmp_path)
+    run(replace(TOYS, batches=3), tmp_path)
     for name in (NEWEST, BEFORE):
         (tmp_path / name).unlink()
-    with pytest.raises(RunError, match=r"checkpoints of this run are gone.*5 records alone"):
+    with pytest.raises(RunError, match=r"checkpoints of this run are gone.*3 records alone"):
         run(TOYS, tmp_path)
+
+
+def test_a_finished_run_needs_no_checkpoint(tmp_path: Path) -> None:
+    """Config and records are all that is published of a run: more runs can be made beside it, and it is left alone."""
+    records = run(replace(TOYS, batches=2), tmp_path / "whole")
+    (tmp_path / "kept").mkdir()
+    for name in ("config.json", "records.jsonl"):
+        shutil.copyfile(tmp_path / "whole" / name, tmp_path / "kept" / name)
+    before = (tmp_path / "kept" / "records.jsonl").read_bytes()
+    assert run(replace(TOYS, batches=2), tmp_path / "kept") == records
+    assert (tmp_path / "kept" / "records.jsonl").read_bytes() == before
+    with pytest.raises(RunError, match="another run"):
+        run(replace(TOYS, batches=2, run=2), tmp_path / "kept")
 
 
 def test_lost_records_are_noticed(tmp_path: Path) -> None:
