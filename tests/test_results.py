@@ -41,8 +41,10 @@ def test_the_tables_are_those_of_the_records(folder: Path, tmp_path: Path) -> No
     wanted, order = drawn_as(folder.name)
     album = figures.draw(runs, tmp_path / "drawn", wanted, by="folder", order=order)
     tables = [path for path in album.paths if path.suffix == ".md"]
-    assert {path.name for path in folder.glob("*.md")} - {"README.md"} == {path.name for path in tables}
+    assert {path.name for path in folder.glob("*.md")} - {"README.md", "about.md"} == {path.name for path in tables}
     page = (folder / "README.md").read_text()
+    if (folder / "about.md").exists():
+        assert (folder / "about.md").read_text() in page
     for path in tables:
         assert (folder / path.name).read_text() == path.read_text()
         assert path.read_text() in page
@@ -62,10 +64,11 @@ def experiment(tmp_path: Path) -> Path:
 def test_an_experiment_is_published(experiment: Path, tmp_path: Path) -> None:
     target = tmp_path / "docs" / "ablation"
     publish(experiment, target)
+    (target / "about.md").write_text("What came out.\n")
     publish(experiment, target)  # again, over what is there
     test_the_tables_are_those_of_the_records(target, tmp_path)
     page = (target / "README.md").read_text()
-    assert page.startswith("# ablation: from CWR to CWR+, one step at a time\n")
+    assert page.startswith("# ablation: from CWR to CWR+, one step at a time\n\nWhat came out.\n\n```bash")
     assert "![digits-bars](digits-bars.png)" in page
     assert (target / "digits-bars.png").stat().st_size > 1000
     runs = unpacked(target / "records.tar.xz", tmp_path / "again")

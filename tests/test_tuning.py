@@ -173,13 +173,14 @@ def test_a_search_may_start_from_an_earlier_one(tmp_path: Path, capsys: pytest.C
     assert "no settings for naive" in capsys.readouterr().err
 
 
-def test_a_killed_search_goes_on(tmp_path: Path) -> None:
-    """Killed in its third trial, it takes that point up again and makes as many trials as it would have."""
+@pytest.mark.parametrize("points", [1, 4])
+def test_a_killed_search_goes_on(points: int, tmp_path: Path) -> None:
+    """Killed in its third trial, it takes that up where it was: the same trials in the same order, given points too."""
     code = (
-        "import sys; from pathlib import Path; from everlearn.tuning import Search; "
-        "from tests.test_tuning import config; Search(config('ar1'), trials=5).run(Path(sys.argv[1]))"
+        "import sys; from pathlib import Path; from tests.test_tuning import several; "
+        "several(int(sys.argv[2])).run(Path(sys.argv[1]))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "killed")])
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "killed"), str(points)])
     deadline = time.monotonic() + 120
     while not (tmp_path / "killed" / "trial-2" / "seed-1" / "config.json").exists():
         assert time.monotonic() < deadline
@@ -187,10 +188,15 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    resumed = Search(config("ar1"), trials=5).run(tmp_path / "killed")
-    whole = Search(config("ar1"), trials=5).run(tmp_path / "whole")
-    assert (resumed["knobs"], resumed["score"]) == (whole["knobs"], whole["score"])
-    assert sorted(resumed["scores"]) == sorted(whole["scores"])
+    resumed, whole = (several(points).run(tmp_path / name) for name in ("killed", "whole"))
+    assert resumed == whole
+    assert len(whole["scores"]) == 5
+
+
+def several(points: int) -> Search:
+    """Five trials, the first of them at given points."""
+    starts = tuple({"training.first.eta": 0.01 / k} for k in range(1, points + 1))
+    return Search(config("ar1"), trials=5, starts=starts)
 
 
 def test_half_a_line_in_the_journal_is_cut_off(tmp_path: Path) -> None:

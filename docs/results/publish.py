@@ -4,6 +4,8 @@ RUNS/NAME is the folder of one experiment. Its tables and pictures come here, wi
 and records of its runs as NAME/records.tar.xz, from which all of it can be drawn again:
 
     tar -xf docs/results/NAME/records.tar.xz -C there && everlearn figures there --by folder --out pictures
+
+NAME/about.md is written by hand: what came out, and where it differs from the paper. It stays, and stands on the page.
 """
 
 import io
@@ -18,19 +20,23 @@ from everlearn import catalogue
 
 HERE = Path(__file__).parent
 KEPT = ("config.json", "records.jsonl")
+ABOUT = "about.md"
 
 
 def publish(folder: Path, target: Path) -> None:
     """One experiment."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
+    for path in target.iterdir():
+        if path.name != ABOUT:
+            path.unlink()
     files = sorted(path for path in folder.rglob("*") if path.name in KEPT)
     (target / "records.tar.xz").write_bytes(packed(folder, files))
     drawn = sorted(path for path in (folder / "figures").iterdir() if path.suffix in (".png", ".md"))
     for path in drawn:
         shutil.copyfile(path, target / path.name)
     configs = [json.loads(path.read_text()) for path in files if path.name == "config.json"]
-    (target / "README.md").write_text(page(target.name, drawn, configs))
+    about = (target / ABOUT).read_text() if (target / ABOUT).exists() else ""
+    (target / "README.md").write_text(page(target.name, about, drawn, configs))
 
 
 def packed(folder: Path, files: list[Path]) -> bytes:
@@ -45,8 +51,8 @@ def packed(folder: Path, files: list[Path]) -> bytes:
     return buffer.getvalue()
 
 
-def page(name: str, drawn: list[Path], configs: list[dict[str, Any]]) -> str:
-    """What was run, on what, and what came out."""
+def page(name: str, about: str, drawn: list[Path], configs: list[dict[str, Any]]) -> str:
+    """What came out, what was run, on what, and the tables and pictures."""
     commands = sorted({config["command"] for config in configs})
     versions, machines = (
         sorted({", ".join(f"{k} {v}" for k, v in config[what].items()) for config in configs})
@@ -56,7 +62,7 @@ def page(name: str, drawn: list[Path], configs: list[dict[str, Any]]) -> str:
     pictures = [f"![{path.stem}]({path.name})" for path in drawn if path.suffix == ".png"]
     title = f"{name}: {catalogue.EXPERIMENTS[name]}" if name in catalogue.EXPERIMENTS else name
     made = f"Versions: {'; '.join(versions)}. A run's process: {'; '.join(machines)}."
-    lines = [f"# {title}", "", "```bash", *commands, "```", "", made, ""]
+    lines = [f"# {title}", "", *([about] if about else []), "```bash", *commands, "```", "", made, ""]
     records = "The configs and records of all runs: [records.tar.xz](records.tar.xz)."
     return "\n".join([*lines, *tables, *pictures, "", records, ""])
 

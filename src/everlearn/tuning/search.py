@@ -94,7 +94,9 @@ class Search:
             pruner=optuna.pruners.PercentilePruner(100 - HOPELESS, n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
         )
         self._settle(study, folder)
-        self._take_up(study, space)
+        if not study.get_trials(deepcopy=False):
+            for point in [space.place(start) for start in self.starts] or [space.first]:
+                study.enqueue_trial(point)
         with bar(self.trials, self.config.strategy) as progress:
             while (made := len(self._made(study))) < self.trials:
                 progress.update(made - progress.n)
@@ -137,25 +139,23 @@ class Search:
             )
         study.set_user_attr("search", mine)
 
-    def _take_up(self, study: "optuna.Study", space: Space) -> None:
-        """The first points are the starts, or else the present settings; those of a killed search are tried again."""
-        state = import_optuna().trial.TrialState
-        for trial in study.get_trials(states=(state.RUNNING,)):
-            study.tell(trial.number, state=state.FAIL)
-            study.enqueue_trial(trial.params, user_attrs={"folder": _folder(trial)})
-        if not study.get_trials(deepcopy=False):
-            for point in [space.place(start) for start in self.starts] or [space.first]:
-                study.enqueue_trial(point)
+    def _next(self, study: "optuna.Study") -> "optuna.Trial":
+        """The trial in which the search was killed, else a new one."""
+        module = import_optuna().trial
+        for stopped in study.get_trials(deepcopy=False, states=(module.TrialState.RUNNING,)):
+            trial: optuna.Trial = module.Trial(study, stopped._trial_id)
+            return trial
+        return study.ask()
 
     def _trial(self, study: "optuna.Study", space: Space, folder: Path, learn: Learn) -> None:
         """One point: its mean accuracy on held-out data at the end of the stream."""
-        trial = study.ask()
+        trial = self._next(study)
 
         def suggest(name: str, span: Range) -> float:
             return trial.suggest_float(name, span.low, span.high, log=span.log)
 
         knobs = {**self.config.knobs, **space.knobs(space.point(suggest))}
-        place = folder / _folder(trial)
+        place = folder / f"trial-{trial.number}"
         study.tell(trial, self._score(trial, knobs, place, learn))
         shutil.rmtree(place, ignore_errors=True)
 
@@ -165,19 +165,22 @@ class Search:
         Its score is then what it had reached: less than it might have, and enough for the sampler to stay away.
         """
         scores: list[float] = []
+        told = set(trial.study.trials[trial.number].intermediate_values)
         for seed in range(1, self.seeds + 1):
             config = replace(self.config, knobs=knobs, seed=seed)
 
             def watch(_step: object, record: dict[str, Any] | None) -> None:
                 if record is not None:
-                    trial.report(record["accuracy"], len(scores) * record["of"] + record["i"])
+                    batch = len(scores) * record["of"] + record["i"]
+                    if batch not in told:
+                        trial.report(record["accuracy"], batch)
                     if trial.should_prune():
                         raise GivenUp(record["accuracy"])
 
             where, every = place / f"seed-{seed}", self.checkpoint_every
-            for record in RunFolder(where).records():  # of a search that was stopped
-                trial.report(record["accuracy"], len(scores) * record["of"] + record["i"])
             try:
+                for record in RunFolder(where).records():  # of a search that was killed
+                    watch(None, record)
                 records = learn(config, where, checkpoint_every=every, on_progress=watch)
                 scores.append(records[-1]["accuracy"])
             except GivenUp as hopeless:
@@ -194,11 +197,6 @@ def _learn_here(config: Config, path: Path, **options: Any) -> list[dict[str, An
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OvershootWarning)  # the search may go beyond η·λ·max_F = 1
         return run(config, path, **options)
-
-
-def _folder(trial: "optuna.trial.FrozenTrial | optuna.Trial") -> str:
-    """Where a trial's runs are, also when it is the second try of one that was killed."""
-    return str(trial.user_attrs.get("folder", f"trial-{trial.number}"))
 
 
 def import_optuna() -> Any:
