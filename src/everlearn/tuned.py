@@ -1,15 +1,17 @@
 """Hyperparameters of our own, as knobs of the presets: what `everlearn tune` found, its files unchanged.
 
 Each file of `resources/settings` says how it was found: the command, and for every strategy the scores on held-out
-training data of the trials made to the end, and how many were given up. Of several files the last that has a strategy
-counts. What was not searched for is as in the setting that the search began with. Of the strategies that were not
-searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's with η·λ as it was, Cumulative CWR+'s for
-B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each time, so a search cannot tell its rate
-for B_1 by the final accuracy: it takes that of later batches.
+training data of the trials made to the end, and how many were given up. Of several searches for a strategy the best
+score counts, among those over the most batches. What was not searched for is as in the setting that the search began
+with. Of the strategies that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's with
+η·λ as it was, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each
+time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
 """
 
 import json
+import math
 from importlib.resources import files
+from typing import Any
 
 from everlearn.paper import PAPER, Knobs, with_stars
 
@@ -25,12 +27,24 @@ def _read(names: list[str]) -> dict[str, Knobs]:
     """The strategies that were searched for, and those that take their rates."""
     folder = files("everlearn") / "resources" / "settings"
     texts = [json.loads((folder / name).read_text()) for name in names]
-    found: dict[str, Knobs] = {name: result["knobs"] for text in texts for name, result in text["strategies"].items()}
+    strategies = {name for text in texts for name in text["strategies"]}
+    found: dict[str, Knobs] = {name: max(_results(name, texts), key=_worth)["knobs"] for name in sorted(strategies)}
     begun = PAPER.get(texts[-1]["about"].get("setting"), {})
     rates = {other: _rates(found[strategy], begun.get(other, {})) for other, strategy in LIKE.items()}
     found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
     found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
     return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
+
+
+def _results(strategy: str, texts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What each search found for a strategy, with the number of its batches, None for all."""
+    found = [(text["strategies"].get(strategy), text["about"].get("batches")) for text in texts]
+    return [{**result, "batches": batches} for result, batches in found if result]
+
+
+def _worth(result: dict[str, Any]) -> tuple[float, float]:
+    """A search over more batches counts before one over fewer, then the score."""
+    return result["batches"] or math.inf, result["score"]
 
 
 def _rates(knobs: Knobs, begun: Knobs) -> Knobs:
