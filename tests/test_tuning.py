@@ -1,23 +1,27 @@
 """The search: its space, the same trials for everybody, held-out data only, and going on after a kill."""
 
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
-from everlearn.errors import ConfigError, RunError
+from everlearn.errors import ConfigError, RunError, RunWarning
 from everlearn.presets import preset, with_knobs
 from everlearn.regularisers import SI
 from everlearn.runs import Config
-from everlearn.runs.folder import one_process
+from everlearn.runs.folder import append_line, one_process, read_lines
 from everlearn.tuning import Search
 from everlearn.tuning.search import import_optuna, journal
 from everlearn.tuning.space import Range, Space
@@ -197,6 +201,94 @@ def several(points: int) -> Search:
     """Five trials, the first of them at given points."""
     starts = tuple({"training.first.eta": 0.01 / k} for k in range(1, points + 1))
     return Search(config("ar1"), trials=5, starts=starts)
+
+
+class Killed(BaseException):
+    """As SIGKILL at a place in the code: nothing after it is done."""
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("optuna.study.Study.enqueue_trial", 2),  # with one point queued, and three still to be
+        (
+            "optuna.trial.Trial.suggest_float",
+            28,
+        ),  # in the middle of a point that the sampler draws: 5 parameters a trial
+        ("optuna.study.Study.tell", 3),  # all is learnt, and its score is not kept yet
+        ("shutil.rmtree", 2),  # the score is kept, and the trial's runs are still there
+    ],
+)
+def test_wherever_a_search_is_killed_it_ends_alike(
+    what: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    importlib.import_module("optuna")
+    calls, real = [0], pkgutil.resolve_name(what)
+
+    def deadly(*arguments: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == call:
+            raise Killed
+        return real(*arguments, **options)
+
+    search = replace(several(4), trials=7)
+    with monkeypatch.context() as there:
+        there.setattr(what, deadly)
+        with pytest.raises(Killed):
+            search.run(tmp_path / "killed")
+    assert search.run(tmp_path / "killed") == search.run(tmp_path / "whole")
+    assert not list((tmp_path / "killed").glob("trial-*"))
+
+
+def test_a_search_killed_as_it_gave_up_gives_up_at_the_same_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its seventh trial is hopeless at B_2, the first at which it may be given up."""
+    learnt: list[int] = []
+
+    def fake(config: Config, folder: Path, on_progress: Any, **_: Any) -> list[dict[str, Any]]:
+        good, done = not folder.parts[-2].endswith("-6"), read_lines(folder / "records.jsonl")
+        folder.mkdir(parents=True, exist_ok=True)
+        for i in range(len(done) + 1, 5):
+            learnt.append(i)
+            done.append({"accuracy": 0.2 * i if good else 0.01 * i, "i": i, "of": 4})
+            append_line(folder / "records.jsonl", done[-1])
+            on_progress(None, done[-1])
+        return done
+
+    monkeypatch.setattr("everlearn.tuning.search.run", fake)
+    search, tell = Search(config("naive"), trials=7), import_optuna().study.Study.tell
+
+    def deadly(study: Any, trial: Any, *arguments: Any, **options: Any) -> Any:
+        if trial.number == 6:
+            raise Killed
+        return tell(study, trial, *arguments, **options)
+
+    with monkeypatch.context() as there:
+        there.setattr("optuna.study.Study.tell", deadly)
+        with pytest.raises(Killed):
+            search.run(tmp_path / "killed")
+    before = len(learnt)
+    resumed = search.run(tmp_path / "killed")
+    assert len(learnt) == before  # no batch is learnt twice
+    assert resumed == search.run(tmp_path / "whole")
+    trials = import_optuna().load_study(study_name="naive", storage=journal(tmp_path / "killed")).trials
+    assert (trials[6].value, resumed["given_up"]) == (0.02, 1)
+
+
+def test_the_lock_of_a_killed_search_stands_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optuna's is a link to the journal as it was called: with a relative folder it leads nowhere."""
+    monkeypatch.chdir(tmp_path)
+    Path("tune").mkdir()
+    Path("tune", "journal.lock").symlink_to("tune/journal")
+    assert len(Search(config("naive"), trials=1).run(Path("tune"))["scores"]) == 1
+
+
+def test_a_search_that_goes_on_elsewhere_says_so(tmp_path: Path) -> None:
+    Search(config("naive"), trials=1).run(tmp_path)
+    with pytest.warns(RunWarning, match=r"goes on elsewhere: .*threads: 1 before, 2 now.*compared all the same"):
+        Search(config("naive", threads=2), trials=2).run(tmp_path)
+    torch.set_num_threads(1)
 
 
 def test_half_a_line_in_the_journal_is_cut_off(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
+import everlearn
 from everlearn.errors import RunWarning, sentence
 
 
@@ -18,6 +20,12 @@ def machine() -> dict[str, Any]:
         "cpu": platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
     }
+
+
+def versions() -> dict[str, Any]:
+    """What config.json says of the software, under `versions`."""
+    known = {"everlearn": everlearn.__version__, "torch": torch.__version__, "numpy": numpy.__version__}
+    return {"versions": {**known, "python": platform.python_version()}}
 
 
 def place(config: dict[str, Any]) -> dict[str, Any]:
@@ -37,8 +45,13 @@ def place(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def moved(folder: Path, stored: dict[str, Any], config: dict[str, Any]) -> dict[str, list[Any]]:
-    """What of the place is another than when the run stopped, then and now; said if there is anything."""
+def moved(
+    folder: Path, stored: dict[str, Any], config: dict[str, Any], *, kept: str = "its config.json says so"
+) -> dict[str, list[Any]]:
+    """What of the place is another than when the run stopped, then and now; said if there is anything.
+
+    kept: what becomes of it.
+    """
     then, now = place(stored), place(config)
     differ = {name: [then[name], now[name]] for name in now if then.get(name, now[name]) != now[name]}
     if differ:
@@ -47,7 +60,7 @@ def moved(folder: Path, stored: dict[str, Any], config: dict[str, Any]) -> dict[
                 f"{folder} goes on elsewhere",
                 expected="the same place, for a result that is the same bit for bit",
                 got="; ".join(f"{name}: {before} before, {here} now" for name, (before, here) in differ.items()),
-                do="From here on it is the same within rounding only, and its config.json says so.",
+                do=f"From here on it is the same within rounding only, and {kept}.",
             ),
             RunWarning,
             stacklevel=4,

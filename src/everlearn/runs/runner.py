@@ -1,6 +1,5 @@
 """Learns a stream into a folder, and goes on where it stopped."""
 
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,11 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy
 import torch
 from torch import Tensor
 
-import everlearn
 from everlearn import catalogue
 from everlearn.allocation import give_back
 from everlearn.benchmarks import check_device, prepare
@@ -26,7 +23,7 @@ from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.place import machine, moved
+from everlearn.runs.place import machine, moved, versions
 from everlearn.runs.stopping import Stop, stop_signals
 from everlearn.runs.together import folder_of, same_state
 from everlearn.state import State, mapped
@@ -255,10 +252,9 @@ class Runner:
 
     def _about(self) -> dict[str, Any]:
         """What made the run: the command, versions, the machine, the names of the classes, every hyperparameter."""
-        versions = {"everlearn": everlearn.__version__, "torch": torch.__version__, "numpy": numpy.__version__}
         return {
             "command": " ".join(["everlearn", *sys.argv[1:]]),
-            "versions": {**versions, "python": platform.python_version()},
+            **versions(),
             "machine": machine(),
             **({} if self.ranks.size == 1 else {"processes": self.ranks.size}),
             "synthetic": self.stream.source.synthetic,

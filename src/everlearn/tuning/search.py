@@ -18,6 +18,7 @@ from everlearn.knobs import check
 from everlearn.runs import Config, run
 from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.folder import RunFolder, one_process
+from everlearn.runs.place import machine, moved, versions
 from everlearn.runs.runner import OnProgress, choices
 from everlearn.tuning.space import Range, Space
 
@@ -94,20 +95,21 @@ class Search:
             pruner=optuna.pruners.PercentilePruner(100 - HOPELESS, n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
         )
         self._settle(study, folder)
-        if not study.get_trials(deepcopy=False):
-            for point in [space.place(start) for start in self.starts] or [space.first]:
-                study.enqueue_trial(point)
+        given = [space.place(start) for start in self.starts] or [space.first]
+        for point in given[len(study.get_trials(deepcopy=False)) :]:  # all of them, but after a kill right here
+            study.enqueue_trial(point)
         with bar(self.trials, self.config.strategy) as progress:
             while (made := len(self._made(study))) < self.trials:
                 progress.update(made - progress.n)
                 study.sampler = optuna.samplers.GPSampler(seed=made, n_startup_trials=STARTUP)  # resumes alike
                 self._trial(study, space, folder, learn)
-        made_to_the_end = [trial for trial in self._made(study) if "given_up" not in trial.user_attrs]
+        trials = self._made(study)
+        made_to_the_end = [trial for trial in trials if "given_up" not in trial.user_attrs]
         best = max(made_to_the_end, key=lambda trial: trial.value or 0.0)
         return {
             "knobs": {**self.config.knobs, **space.knobs(space.point(lambda name, _span: best.params[name]))},
             "score": best.value,
-            "trial": best.number,
+            "trial": trials.index(best),
             "scores": [trial.value for trial in made_to_the_end],
             "given_up": self.trials - len(made_to_the_end),
             "starts": list(self.starts),
@@ -123,7 +125,10 @@ class Search:
         return Space(learner.slots, self.etas, sizes, fixed=self.config.knobs)
 
     def _settle(self, study: "optuna.Study", folder: Path) -> None:
-        """Refuse to go on with a search of another kind: its trials could not be compared with these."""
+        """Refuse to go on with a search of another kind: its trials could not be compared with these.
+
+        One that goes on elsewhere is told of. What trials that were told of have left is removed.
+        """
         config = {name: value for name, value in self.config.to_json().items() if name not in (*PLACE, *SHARES)}
         mine: dict[str, Any] = {**config, "seeds": self.seeds, "etas": list(self.etas)}
         theirs = study.user_attrs.get("search", mine)
@@ -138,24 +143,33 @@ class Search:
                 )
             )
         study.set_user_attr("search", mine)
+        here = {**{name: getattr(self.config, name) for name in PLACE}, **versions(), "machine": machine()}
+        moved(folder, study.user_attrs.get("place", here), here, kept="its scores are compared all the same")
+        study.set_user_attr("place", here)
+        running = {_name(trial) for trial in _running(study)}
+        for path in folder.glob("trial-*"):
+            if path.name not in running:
+                shutil.rmtree(path)
 
-    def _next(self, study: "optuna.Study") -> "optuna.Trial":
+    def _next(self, study: "optuna.Study", space: Space) -> "optuna.Trial":
         """The trial in which the search was killed, else a new one."""
         module = import_optuna().trial
-        for stopped in study.get_trials(deepcopy=False, states=(module.TrialState.RUNNING,)):
-            trial: optuna.Trial = module.Trial(study, stopped._trial_id)
-            return trial
+        for stopped in _running(study):
+            if "fixed_params" in stopped.system_attrs or stopped.params.keys() == space.ranges.keys():
+                trial: optuna.Trial = module.Trial(study, stopped._trial_id)
+                return trial
+            study.tell(stopped.number, state=module.TrialState.FAIL)  # killed while its point was drawn
         return study.ask()
 
     def _trial(self, study: "optuna.Study", space: Space, folder: Path, learn: Learn) -> None:
         """One point: its mean accuracy on held-out data at the end of the stream."""
-        trial = self._next(study)
+        trial = self._next(study, space)
 
         def suggest(name: str, span: Range) -> float:
             return trial.suggest_float(name, span.low, span.high, log=span.log)
 
         knobs = {**self.config.knobs, **space.knobs(space.point(suggest))}
-        place = folder / f"trial-{trial.number}"
+        place = folder / _name(trial)
         study.tell(trial, self._score(trial, knobs, place, learn))
         shutil.rmtree(place, ignore_errors=True)
 
@@ -165,7 +179,7 @@ class Search:
         Its score is then what it had reached: less than it might have, and enough for the sampler to stay away.
         """
         scores: list[float] = []
-        told = set(trial.study.trials[trial.number].intermediate_values)
+        told = set(trial.study.trials[trial.number].intermediate_values)  # before a kill
         for seed in range(1, self.seeds + 1):
             config = replace(self.config, knobs=knobs, seed=seed)
 
@@ -174,7 +188,7 @@ class Search:
                     batch = len(scores) * record["of"] + record["i"]
                     if batch not in told:
                         trial.report(record["accuracy"], batch)
-                    if trial.should_prune():
+                    if batch >= max(told, default=0) and trial.should_prune():
                         raise GivenUp(record["accuracy"])
 
             where, every = place / f"seed-{seed}", self.checkpoint_every
@@ -199,6 +213,16 @@ def _learn_here(config: Config, path: Path, **options: Any) -> list[dict[str, An
         return run(config, path, **options)
 
 
+def _running(study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
+    """Trials that have begun and not ended: at most one, that of a search that was killed."""
+    return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.RUNNING,))
+
+
+def _name(trial: "optuna.trial.FrozenTrial | optuna.Trial") -> str:
+    """The folder of a trial's runs."""
+    return f"trial-{trial.number}"
+
+
 def import_optuna() -> Any:
     """Optuna, which is an extra."""
     try:
@@ -220,6 +244,7 @@ def journal(folder: Path) -> Any:
     """Where a search keeps its trials; for one who knows that nobody is writing there."""
     storages = import_optuna().storages
     keep_whole_lines(folder / "journal")
+    (folder / "journal.lock").unlink(missing_ok=True)  # of one that was killed: Optuna would wait for it for ever
     return storages.JournalStorage(storages.journal.JournalFileBackend(str(folder / "journal")))
 
 
