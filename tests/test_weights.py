@@ -4,11 +4,13 @@ The .caffemodel files are encoded here byte by byte from the wire format's descr
 the types are 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes.
 """
 
+import argparse
 import json
 import os
 import pickle
 import re
 import struct
+import traceback
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -377,6 +379,22 @@ def test_safetensors(tmp_path: Path) -> None:
     assert read_state_dict(path)["a"].float().tolist() == [1, 2]
 
 
+FOREIGN = "the file holds something other than tensors: expected a state dict that torch.save wrote"
+DAMAGED = "the file is damaged or cut short, or no file of this kind: expected a "
+ALONE = "Save the state dict alone, with torch.save(model.state_dict(), path), or fetch a file that is one."
+FETCH = "Fetch the file again from its official address."
+
+
+def refusal(path: str | Path) -> str:
+    """What is said of a file that is refused; no line of the traceback advises to switch the safety off."""
+    with pytest.raises(DataError) as caught:
+        read_state_dict(path)
+    text = str(caught.value)
+    assert text.isprintable()
+    assert "weights_only" not in text + "".join(traceback.format_exception(caught.value))
+    return text
+
+
 class Evil:
     """What a pickle can do to whoever loads it."""
 
@@ -390,18 +408,16 @@ def test_a_pickle_that_runs_something_is_refused_and_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: Any, zipped: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"evil\.pth: the file cannot be read, or is not safe"):
-        read_state_dict(saved(Path("evil.pth"), content, zipped=zipped))
+    text = refusal(saved(Path("evil.pth"), content, zipped=zipped))
+    assert text.startswith(f"evil.pth: {FOREIGN}")
+    assert text.endswith(f", got one that holds {os.system.__module__}.system, which was not loaded. {ALONE}")
     Path("raw.pth").write_bytes(pickle.dumps(content))
     Path("raw.safetensors").write_bytes(pickle.dumps(content))
     for name in ("raw.pth", "raw.safetensors"):
-        with pytest.raises(DataError, match="cannot be read"):
-            read_state_dict(name)
+        assert refusal(name).startswith(f"{name}: {DAMAGED}")
     assert not Path("executed").exists()
     Path("shout.pth").write_bytes(b"cos\n\x1b[2Jsystem\n.")  # the name of what it would run clears the terminal
-    with pytest.raises(DataError) as caught:
-        read_state_dict("shout.pth")
-    assert str(caught.value).isprintable()
+    assert refusal("shout.pth").startswith(f"shout.pth: {DAMAGED}")
     pickle.loads(Path("raw.pth").read_bytes())  # the pickle is as bad as we say
     assert Path("executed").exists()
 
@@ -427,6 +443,43 @@ def test_other_contents_are_refused(tmp_path: Path, content: Any, message: str, 
         read_state_dict(saved(tmp_path / "a.pth", content, zipped=zipped))
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_checkpoint_with_more_than_tensors_names_it(tmp_path: Path, zipped: bool) -> None:
+    content = {"state_dict": TENSORS, "args": argparse.Namespace(epochs=3)}
+    path = saved(tmp_path / "a.pth", content, zipped=zipped)
+    assert refusal(path) == (
+        f"{path}: {FOREIGN}, of tensors and plain values only, got one that holds argparse.Namespace, "
+        f"which was not loaded. {ALONE}"
+    )
+
+
+@pytest.mark.parametrize("content", [b"<!DOCTYPE html>\n<p>Not found", b"\x80\x04garbage", b"PK\x03\x04", bytes(200)])
+def test_files_that_are_no_state_dict_at_all(tmp_path: Path, content: bytes) -> None:
+    for suffix in ("pth", "pt", "safetensors"):
+        path = tmp_path / f"a.{suffix}"
+        path.write_bytes(content)
+        text = refusal(path)
+        assert text.startswith(f"{path}: {DAMAGED}")
+        assert text.endswith(FETCH)
+
+
+def test_scripts_and_other_protocols_cause_no_warnings(tmp_path: Path) -> None:
+    """Torch warns of both, with its advice; warnings are errors here."""
+    path = tmp_path / "a.pt"
+    torch.save(TENSORS, path, pickle_protocol=3)
+    assert_tensors(read_state_dict(path))
+    with zipfile.ZipFile(path, "a") as script:
+        script.writestr("a/constants.pkl", b"")  # by which torch knows scripts
+    assert refusal(path).startswith(f"{path}: {DAMAGED}")
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "a.pth", TENSORS)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(DataError, match="cannot be opened: expected a file that you may read, got no permission"):
+        read_state_dict(path)
+
+
 def test_a_dict_that_holds_itself(tmp_path: Path) -> None:
     knot: dict[str, Any] = {}
     knot["state_dict"] = knot
@@ -444,22 +497,23 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         for entry in plain.infolist():
             bomb.writestr(entry.filename, plain.read(entry), zipfile.ZIP_DEFLATED)
     plain.close()
-    with pytest.raises(DataError, match="compressed"):
+    with pytest.raises(DataError, match=r"bomb\.pth: the archive is compressed"):
         read_state_dict(tmp_path / "bomb.pth")
 
 
 def test_cut_short_state_dicts(tmp_path: Path) -> None:
-    """Every seventh length of each kind, and the last bytes."""
+    """Every seventh length of each kind, and the last bytes; cut in the name of a class, too, it is called cut."""
     save_file(TENSORS, tmp_path / "a.safetensors")
     saved(tmp_path / "a.pth", TENSORS)
     saved(tmp_path / "a.pt", TENSORS, zipped=False)
     for suffix in ("safetensors", "pth", "pt"):
         whole = (tmp_path / f"a.{suffix}").read_bytes()
-        path = tmp_path / f"cut.{suffix}"
+        path = tmp_path / f"part.{suffix}"
         for length in (*range(0, len(whole), 7), len(whole) - 2, len(whole) - 1):
             path.write_bytes(whole[:length])
-            with pytest.raises(DataError, match="cut"):
-                read_state_dict(path)
+            text = refusal(path)
+            assert text.startswith(f"{path}: {DAMAGED}")
+            assert text.endswith(FETCH)
 
 
 # --- importing -------------------------------------------------------------------------------------------------------
@@ -1066,6 +1120,45 @@ def test_the_command_imports_a_state_dict(tmp_path: Path, capsys: pytest.Capture
     load_weights(out, network)
     ours = network.trunk.state_dict()
     assert all(torch.equal(ours[name], tensor) for name, tensor in tensors.items())
+
+
+def test_the_command_refuses_a_state_dict_of_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ResNet-18 has 20 convolutions: conv1, 16 in its 8 blocks and 3 shortcuts."""
+    theirs = NETWORKS["resnet-18"].make(50).trunk.state_dict()
+    out = tmp_path / "w.safetensors"
+    shortcut = {name: tensor for name, tensor in theirs.items() if not name.startswith("layer4.0.downsample")}
+    for part, missing in (
+        ({"conv1.weight": theirs["conv1.weight"]}, "layer1.0.conv1, layer1.0.conv2, "),
+        (shortcut, "layer4.0.downsample.0. It may be cut short, or a part: "),
+    ):
+        source = saved(tmp_path / "a.pth", part)
+        assert main(["weights", str(source), "--model", "resnet-18", "--out", str(out)]) == 1
+        expected = f"{source}: layers are missing: expected the 20 convolutions of the network, got a file without "
+        assert expected + missing in capsys.readouterr().err
+        assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "left_out", "fresh"),
+    [
+        ("resnet-18", ("fc",), {"outputs.0.layer"}),
+        ("caffenet-128", ("fc",), {"trunk.fc6", "trunk.fc7", "outputs.0.layer"}),
+        (
+            "googlenet-128",
+            ("loss", "fc"),
+            {"trunk.loss1_conv", "trunk.loss2_conv", "outputs.0.layer", "outputs.1.layer", "outputs.2.layer"},
+        ),
+    ],
+)
+def test_the_command_takes_a_state_dict_of_convolutions_alone(
+    model: str, left_out: tuple[str, ...], fresh: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = NETWORKS[model].make(50).trunk.state_dict()
+    part = {name: tensor for name, tensor in theirs.items() if not name.startswith(left_out)}
+    source, out = saved(tmp_path / "a.pth", part), tmp_path / "w.safetensors"
+    assert main(["weights", str(source), "--model", model, "--json", "--out", str(out)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {entry["network"].rpartition(".")[0] for entry in told["fresh"]} == fresh
 
 
 def test_the_commands_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,8 +69,8 @@ def read_caffemodel(path: str | os.PathLike[str]) -> dict[str, list[NDArray[np.f
     """The blobs of every layer that has any, by the layer's name, as float32.
 
     Both forms are read, today's `layer` and the older `layers` (in which BVLC's files are). A file that was cut short
-    between two layers cannot be told from a whole one here: `convert` refuses it where it knows which layers are due,
-    and the report of `import_weights` shows what is missing.
+    between two layers cannot be told from a whole one here: `convert` refuses it if a convolution is missing, and the
+    report of `import_weights` shows what is.
     """
     path = Path(path)
     check_file(path, LIMIT)

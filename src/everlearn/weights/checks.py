@@ -1,5 +1,6 @@
 """What every reader of weights checks, and how it says what is wrong."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,14 @@ def check_file(path: Path, limit: int | None = None) -> int:
     """The size of a file in bytes; what is not a readable file, or is longer than the limit, is refused."""
     if not path.is_file():
         raise bad_file(path, "there is no such file", expected="a file of weights", got="none", do="Check the path.")
+    if not os.access(path, os.R_OK):
+        raise bad_file(
+            path,
+            "the file cannot be opened",
+            expected="a file that you may read",
+            got="no permission",
+            do="Change its permissions.",
+        )
     size = path.stat().st_size
     if limit is not None and size > limit:
         raise bad_file(path, "the file is too long", expected=f"at most {limit} bytes", got=size)

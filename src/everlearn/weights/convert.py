@@ -28,7 +28,7 @@ class Known:
     """make: the network for a number of classes; classes: the usual number; caffe, torch: layouts of files for it.
 
     A layout may be that of a larger network: layers of a file that this one has no place for are left.
-    spare: convolutions of Caffe's layout that a whole file may lack.
+    spare: convolutions of the network that a whole file may lack.
     """
 
     make: Callable[[int], Network]
@@ -38,7 +38,7 @@ class Known:
     spare: tuple[str, ...] = ()
 
 
-SIDES = ("loss1/conv", "loss2/conv")
+SIDES = ("trunk.loss1_conv", "trunk.loss2_conv")
 """GoogLeNet's side heads are for training: a net that was saved for prediction has none."""
 
 NETWORKS: dict[str, Known] = {
@@ -73,11 +73,11 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
     modules = {name for name, _ in network.named_modules()}
     caffe = file.suffix.lower() == ".caffemodel"
     tensors: Tensors = read_caffemodel(file) if caffe else read_state_dict(file)
+    layout = (known.caffe if caffe else known.torch).within(modules)
     with naming(file):
-        plan = make_plan(network, tensors, (known.caffe if caffe else known.torch).within(modules))
+        plan = make_plan(network, tensors, layout)
         plan.check(do=f"Give --model the network that the file is of, or a file that is of {model}.")
-    if caffe:
-        _check_whole(file, tensors, network, known)
+    _check_whole(file, plan.report, network, layout, known.spare)
     report = plan.carry_out()
     with open(file, "rb") as source:
         digest = hashlib.file_digest(source, "sha256").hexdigest()
@@ -86,21 +86,24 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
     return report
 
 
-def _check_whole(file: Path, layers: Container[str], network: Network, known: Known) -> None:
-    """Refuse a .caffemodel without convolutions of the trunk: one that was cut between two layers can still be parsed.
+def _check_whole(file: Path, report: Report, network: Network, layout: Layout, spare: Container[str]) -> None:
+    """Refuse a file without convolutions of the trunk.
 
+    A .caffemodel that was cut between two layers can still be parsed, and a state dict may be of a part of a network.
     Fully connected and output layers may be missing: there are files of convolutions alone, and these layers mostly
     start fresh anyway.
     """
-    modules = dict(network.named_modules())
-    homes = {layer: home for layer, home in known.caffe.layers.items() if home.startswith("trunk.")}
-    due = [n for n, home in homes.items() if isinstance(modules.get(home), nn.Conv2d) and n not in known.spare]
-    missing = [layer for layer in due if layer not in layers]
+    convolutions = [
+        name for name, module in network.trunk.named_modules(prefix="trunk") if isinstance(module, nn.Conv2d)
+    ]
+    due = [name for name in convolutions if name not in spare]
+    fresh = {entry.network.rpartition(".")[0] for entry in report.fresh if entry.network}
+    missing = [layout.layer(name) for name in due if name in fresh]
     if missing:
         raise bad_file(
             file,
             "layers are missing",
             expected=f"the {len(due)} convolutions of the network",
             got=f"a file without {some(missing)}",
-            do="It may have been cut short: compare its checksum, and fetch it again.",
+            do="It may be cut short, or a part: compare its checksum, and fetch the whole file.",
         )

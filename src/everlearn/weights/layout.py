@@ -23,6 +23,15 @@ class Layout:
         plain = ".".join(part for part in (self.prefix, layer.replace("/", "_")) if part)
         return self.layers.get(layer, plain)
 
+    def layer(self, home: str) -> str:
+        """What a file calls a module of the network.
+
+        >>> CAFFE.layer("outputs.2.layer"), TORCHVISION.layer("trunk.layer1.0.conv1")
+        ('loss3/classifier', 'layer1.0.conv1')
+        """
+        named = {place: layer for layer, place in self.layers.items()}
+        return named.get(home, home.removeprefix(f"{self.prefix}."))
+
     def within(self, modules: Container[str]) -> "Layout":
         """Without the places that a network of these modules lacks.
 

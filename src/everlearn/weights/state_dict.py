@@ -1,15 +1,19 @@
 """State dicts of PyTorch, from .safetensors and from torchvision's .pth and .pt; no pickle of theirs is executed."""
 
 import os
+import re
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from everlearn.errors import DataError
 from everlearn.weights.checks import bad_file, check_file, check_name
 
 NESTS = ("state_dict", "model")
@@ -20,6 +24,13 @@ DEEPEST = 3
 
 WRAPPER = "module."
 """What nn.DataParallel puts before every name."""
+
+PICKLED = "a state dict that torch.save wrote, of tensors and plain values only"
+
+DAMAGED = "the file is damaged or cut short, or no file of this kind"
+
+FOREIGN = re.compile(r"GLOBAL ([\w.]{1,200}) (?:was not an allowed global|whose module)", re.ASCII)
+"""How torch.load names a function or class that it did not load; what is no plain name is damage."""
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -58,7 +69,7 @@ def metadata(path: Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             return file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise _unreadable(path, "a whole safetensors file", error) from error
+        raise _unreadable(path, error) from error
 
 
 def _raw_safetensors(path: Path) -> dict[str, Tensor]:
@@ -66,24 +77,52 @@ def _raw_safetensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise _unreadable(path, "a whole safetensors file", error) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    reason = f"{type(error).__name__}: {error}".split("\n")[0][:300].rstrip(":. ")
+    return bad_file(path, DAMAGED, expected="a whole safetensors file", got=reason)
 
 
 def _read_pickle(path: Path) -> Any:
     """What torch.load gives with only tensors and plain values allowed; anything else in the pickle is an error."""
-    expected = "a state dict that torch.save wrote, of tensors and plain values only"
-    try:
-        zipped = zipfile.is_zipfile(path)
-        if zipped and any(entry.compress_type != zipfile.ZIP_STORED for entry in zipfile.ZipFile(path).infolist()):
-            raise bad_file(path, "the archive is compressed", expected=expected, got="what torch.save never writes")
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
-    except Exception as error:  # a damaged or hostile pickle can raise almost anything
-        raise _unreadable(path, expected, error) from error
+    with open(path, "rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about what we read or refuse anyway
+        try:
+            zipped = zipfile.is_zipfile(path)
+            if zipped:
+                _check_stored(path)
+            return torch.load(path if zipped else file, map_location="cpu", weights_only=True, mmap=zipped)
+        except DataError:
+            raise
+        except Exception as error:  # a damaged or hostile pickle can raise almost anything
+            at_end = not file.read(1)
+            raise _refused(path, error, at_end) from None  # torch's text advises to switch the safety off
 
 
-def _unreadable(path: Path, expected: str, error: Exception) -> Exception:
-    reason = f"{type(error).__name__}: {error}".split("\n")[0][:300].rstrip(":. ")
-    return bad_file(path, "the file cannot be read, or is not safe to", expected=expected, got=reason)
+def _check_stored(path: Path) -> None:
+    """Refuse a compressed archive, which can be far larger than it looks."""
+    with zipfile.ZipFile(path) as archive:
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+            raise bad_file(path, "the archive is compressed", expected=PICKLED, got="what torch.save never writes")
+
+
+def _refused(path: Path, error: Exception, at_end: bool) -> DataError:
+    """Why torch.load refused a pickle, in our own words: it names something to load, or is not whole.
+
+    at_end: the file ended there; then the name is one that was cut.
+    """
+    named = FOREIGN.search(str(error)) if isinstance(error, UnpicklingError) and not at_end else None
+    if named is None:
+        return bad_file(path, DAMAGED, expected=PICKLED, got="what torch.load cannot read")
+    return bad_file(
+        path,
+        "the file holds something other than tensors",
+        expected=PICKLED,
+        got=f"one that holds {named[1]}, which was not loaded",
+        do="Save the state dict alone, with torch.save(model.state_dict(), path), or fetch a file that is one.",
+    )
 
 
 def _state_dict_in(path: Path, content: Any) -> Mapping[Any, Any]:
