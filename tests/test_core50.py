@@ -83,7 +83,7 @@ def toy_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def toy(folder: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A CORe50 whose videos have two frames, in the data folder."""
     (folder / "core50_32x32").symlink_to(toy_images)
-    for place in (module, core50_frames):
+    for place in (module, core50_frames, core50_lists):
         monkeypatch.setattr(place, "official", lambda: np.array(every()))
     return folder
 
@@ -324,6 +324,95 @@ def test_repeated_frames_are_named_with_their_list(toy: Path) -> None:
     assert "repeats" not in text
 
 
+def test_file_lists_that_cannot_be_opened_are_named(toy: Path) -> None:
+    source = core50(32)
+    folder = toy / "batches_filelists" / "NI_inc" / "run0"
+    listed(source, batches(source, "ni", 1).places, folder)
+    path = folder / "train_batch_02_filelist.txt"
+    path.unlink()
+    path.mkdir()
+    message(lambda: batches(source, "ni", 1), "This file list cannot be read", f"{path} (Is a directory)")
+    path.rmdir()
+    path.symlink_to("nowhere")
+    message(lambda: batches(source, "ni", 1), "This file list cannot be read", f"{path} (No such file or directory)")
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_a_list_that_is_too_long_is_refused(archive: bool, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is the longest list's length, then a byte less."""
+    source = core50(32)
+    wanted = batches(source, "ni", 1).places
+    folder = toy / "batches_filelists" / "NI_inc" / "run0"
+    listed(source, wanted, folder)
+    paths = sorted(folder.iterdir())
+    most = max(path.stat().st_size for path in paths)
+    where = next(str(path) for path in paths if path.stat().st_size == most)
+    if archive:
+        shutil.make_archive(str(toy / "batches_filelists"), "zip", toy, "batches_filelists")
+        shutil.rmtree(toy / "batches_filelists")
+        where = where.replace(f"{toy}/", f"{toy / 'batches_filelists.zip'}:")
+    monkeypatch.setattr(core50_lists, "LINE_LIMIT", most)
+    assert same(batches(source, "ni", 1).places, wanted)
+    monkeypatch.setattr(core50_lists, "LINE_LIMIT", most - 1)
+    message(lambda: batches(source, "ni", 1), f"{where} is too long", f"at most {most - 1:,} bytes, got more")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "lists"), [("nc", "NC_inc"), ("ni", "NI_inc"), ("nic", "NIC_inc"), ("25x2", "NC_inc")]
+)
+def test_lists_that_leave_out_frames_are_refused(protocol: str, lists: str, toy: Path) -> None:
+    """Three lines are cut from the end of the third list, which is written backwards: the first of them is last."""
+    source = core50(32)
+    places = batches(source, "nc" if protocol == "25x2" else protocol, 2).places
+    folder = toy / "batches_filelists" / lists / "run1"
+    listed(source, places, folder)
+    assert batches(source, protocol, 2).about == "orders from the official file lists"
+    path = folder / "train_batch_02_filelist.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-3]))
+    message(
+        lambda: batches(source, protocol, 2),
+        f"The official file lists of {protocol.replace('25x2', 'nc')}, run 1, in {toy} are not whole",
+        f"expected all 800 training frames, got 3 missing, {name(int(source.frames[places[2][0]]))} first.",
+    )
+
+
+def test_pickles_that_leave_out_frames_are_refused(toy: Path) -> None:
+    source = core50(32)
+    paths, runs = looked_up(source, {r: backwards(source, "ni", r) for r in RUNS})
+    gone = runs[3][5].pop()
+    pickled(toy, paths, {"ni": runs})
+    words = (f"The official pickles of ni, run 3, in {toy}", f"got 1 missing, {paths[gone]} first.")
+    message(lambda: batches(source, "ni", 4), *words)
+    assert batches(source, "ni", 5).about == "orders from the official pickles"
+
+
+def test_a_part_of_the_images_may_have_lists_of_its_own(toy: Path, toy_images: Path) -> None:
+    """Without one image, lists may leave out others; lists that name it are refused, as ever."""
+    (toy / "core50_32x32").unlink()
+    shutil.copytree(toy_images, toy / "core50_32x32")
+    (toy / "core50_32x32" / name(number(1, 0, 0))).unlink()
+    source = core50(32, complete=False)
+    wanted = tuple(part[3:] for part in batches(source, "ni", 1).places)
+    folder = toy / "batches_filelists" / "NI_inc" / "run0"
+    listed(source, wanted, folder)
+    assert same(batches(source, "ni", 1).places, wanted)
+    with open(folder / "train_batch_00_filelist.txt", "a") as file:
+        file.write(f"{name(number(1, 0, 0))} 0\n")
+    message(lambda: batches(source, "ni", 1), "names frames that are not there", name(number(1, 0, 0)))
+
+
+def test_more_images_than_the_official_ones_need_no_list(toy: Path, toy_images: Path) -> None:
+    """A third frame of a video: the official lists do not name it, and are whole."""
+    (toy / "core50_32x32").unlink()
+    shutil.copytree(toy_images, toy / "core50_32x32")
+    wanted = batches(core50(32), "ni", 1).places
+    listed(core50(32), wanted, toy / "batches_filelists" / "NI_inc" / "run0")
+    write(toy / "core50_32x32", [number(1, 0, 2)])
+    source = core50(32, complete=False)
+    assert len(source.frames) == 801
+    assert sum(map(len, batches(source, "ni", 1).places)) == 800
+
+
 @pytest.mark.parametrize("file", ["LUP.pkl", "paths.pkl"])
 def test_pickles_that_cannot_be_read_are_named(file: str, toy: Path) -> None:
     source = core50(32)
@@ -339,28 +428,91 @@ def test_pickles_that_cannot_be_read_are_named(file: str, toy: Path) -> None:
         (toy / file).write_bytes(content)
         text = message(lambda: batches(source, "nc", 1), f"{toy / file}: This pickle", words)
         assert text.isprintable()
-    (toy / "paths.pkl").write_bytes(whole)
-    (toy / "LUP.pkl").write_bytes(pickle.dumps({"nc": [[[1 << 80]] * 10] * 10}, protocol=2))
-    message(lambda: batches(source, "nc", 1), f"{toy / 'LUP.pkl'} and paths.pkl hold something else", "OverflowError")
+
+
+def pickled(folder: Path, paths: object, lup: object) -> None:
+    """Write paths.pkl and LUP.pkl."""
+    for file, value in (("paths.pkl", paths), ("LUP.pkl", lup)):
+        (folder / file).write_bytes(pickle.dumps(value, protocol=2))
+
+
+def looked_up(source: Core50, wanted: dict[int, tuple[Array, ...]]) -> tuple[list[Any], list[list[list[Any]]]]:
+    """Paths in some order, and each run's batches and test as indices of them, as in the official pickles."""
+    train, test = arranged(every())
+    paths = [name(int(k)) for k in np.random.default_rng(0).permutation(np.concatenate([train, test]))]
+    index = {path: k for k, path in enumerate(paths)}
+    runs = [[*(source.frames[part] for part in wanted[r]), test] for r in RUNS]
+    return paths, [[[index[name(int(k))] for k in part] for part in parts] for parts in runs]
+
+
+HUGE = 10**5000
+"""An integer that Python does not even print."""
+
+
+@pytest.mark.parametrize(
+    ("index", "shown"),
+    [
+        (-1, "-1"),
+        (1.7, "1.7"),
+        (1.0, "1.0"),
+        (True, "True"),
+        (1100, "1100"),
+        (None, "None"),
+        ("7", "'7'"),
+        (1 << 80, "a value of type int"),
+        pytest.param(HUGE, "a value of type int", id="huge"),
+        ([1], "a value of type list"),
+    ],
+)
+def test_indices_are_integers_within_the_paths(index: object, shown: str, toy: Path) -> None:
+    """There are 1,100 paths. The bad index is the second of batch 2 in the third run."""
+    source = core50(32)
+    paths, runs = looked_up(source, {r: backwards(source, "ni", r) for r in RUNS})
+    runs[2][2][1] = index
+    pickled(toy, paths, {"ni": runs})
+    words = f"index {shown} in run 2, batch 2, not an integer from 0 to 1099"
+    message(lambda: batches(source, "ni", 1), f"{toy / 'LUP.pkl'} and paths.pkl hold something else", words)
+    assert not list((toy / "cache").glob("LUP*"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown"),
+    [
+        ("s1/o2/C_01_03_000.png", "'s1/o2/C_01_03_000.png'"),
+        ("\x1b[2J" + "x" * 200, repr("\x1b[2J" + "x" * 76)),
+        (None, "None"),
+        (["s1/o1/C_01_01_000.png"], "a value of type list"),
+        pytest.param(HUGE, "a value of type int", id="huge"),
+    ],
+)
+def test_a_path_that_is_no_frame_is_named(entry: object, shown: str, toy: Path) -> None:
+    source = core50(32)
+    paths, runs = looked_up(source, {r: backwards(source, "ni", r) for r in RUNS})
+    paths[5] = paths[9] = entry
+    pickled(toy, paths, {"ni": runs})
+    text = message(lambda: batches(source, "ni", 1), "hold something else", f"entry 5 of paths.pkl is {shown}")
+    assert text.isprintable()
+
+
+def test_pickles_of_another_shape(toy: Path) -> None:
+    source = core50(32)
+    paths, runs = looked_up(source, {r: backwards(source, "ni", r) for r in RUNS})
+    pickled(toy, dict.fromkeys(paths), {"ni": runs})
+    message(lambda: batches(source, "ni", 1), "hold something else", "a value of type dict in paths.pkl, not a list")
+    pickled(toy, paths, {"ni": [[dict.fromkeys(part) for part in parts] for parts in runs]})
+    message(lambda: batches(source, "ni", 1), "a value of type dict in run 0, batch 0, not a list")
+    pickled(toy, paths, {"ni": 7})
+    message(lambda: batches(source, "ni", 1), "hold something else", "'int' object is not subscriptable")
+    pickled(toy, tuple(paths), {"ni": tuple(tuple(tuple(part) for part in parts) for parts in runs)})
+    assert same(batches(source, "ni", 4).places, tuple(reversed(tuple(core50_lists._rebuilt(source, "ni", 3)))))
 
 
 def test_the_official_pickles(toy: Path) -> None:
     source = core50(32)
-    train, test = arranged(every())
-    paths = [name(int(k)) for k in np.random.default_rng(0).permutation(np.concatenate([train, test]))]
-    index = {path: k for k, path in enumerate(paths)}
     wanted = {r: backwards(source, "nic", r) for r in RUNS}
-    lup = {
-        "nic": [
-            [
-                *([index[name(int(k))] for k in source.frames[part]] for part in wanted[r]),
-                [index[name(int(k))] for k in test],
-            ]
-            for r in RUNS
-        ]
-    }
-    for file, value in (("paths.pkl", paths), ("LUP.pkl", lup)):
-        (toy / file).write_bytes(pickle.dumps(value, protocol=2))
+    paths, runs = looked_up(source, wanted)
+    lup = {"nic": runs}
+    pickled(toy, paths, lup)
     for r in (1, 10):
         got = batches(source, "nic", r)
         assert same(got.places, wanted[r])

@@ -11,14 +11,23 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from everlearn.data import limited_pickle
 from everlearn.data.cache import cached
 from everlearn.data.core50 import SITE, Core50
-from everlearn.data.core50_frames import TEST_SESSIONS, in_words, object_of, parse, protocol, session_of
+from everlearn.data.core50_frames import (
+    TEST_SESSIONS,
+    arranged,
+    in_words,
+    object_of,
+    official,
+    parse,
+    protocol,
+    session_of,
+)
 from everlearn.data.core50_frames import name as name_of
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
@@ -68,6 +77,8 @@ def batches(source: Core50, name: str, run: int) -> Batches:
         if found is not None:
             places = tuple(_places(source, frames, where) for where, frames in found)
             _check_once(found)
+            if not name.startswith("nicv2"):
+                _check_whole(source, found, f"{about} of {name}, run {run - 1},")
             return Batches(places, f"orders from the {about}")
     if name.startswith("nicv2"):
         raise _no_lists(source.folder, entry)
@@ -150,12 +161,26 @@ def _texts(
         if paths:
             for path in paths:
                 if match := wanted.fullmatch(path.as_posix()):
-                    with open(path, "rb") as file:
-                        yield match, str(path), file.read(LINE_LIMIT)
+                    yield match, str(path), _unpacked(path)
             return
     for path in (folder / f"{name}.zip" for name in ARCHIVES):
         if path.is_file():
             yield from _zipped(path, wanted)
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return _text(str(path), file)
+    except OSError as error:
+        raise DataError(
+            sentence(
+                "This file list cannot be read",
+                expected="a file that can be opened",
+                got=f"{path} ({error.strerror or error})",
+                do="Unpack the official lists again.",
+            )
+        ) from error
 
 
 def _zipped(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, bytes]]:
@@ -163,8 +188,9 @@ def _zipped(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[re.Match[str]
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
                 if match := wanted.fullmatch(member):
+                    where = f"{path}:{member}"
                     with archive.open(member) as file:
-                        yield match, f"{path}:{member}", file.read(LINE_LIMIT)
+                        yield match, where, _text(where, file)
     except (OSError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             sentence(
@@ -174,6 +200,21 @@ def _zipped(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[re.Match[str]
                 do="Delete it and fetch it again.",
             )
         ) from error
+
+
+def _text(where: str, file: IO[bytes]) -> bytes:
+    """All that is in a list; refuses what is too long to be one."""
+    text = file.read(LINE_LIMIT + 1)
+    if len(text) > LINE_LIMIT:
+        raise DataError(
+            sentence(
+                f"{where} is too long for a file list",
+                expected=f"at most {LINE_LIMIT:,} bytes",
+                got="more",
+                do="Get the official lists again.",
+            )
+        )
+    return text
 
 
 def _frames(where: str, text: bytes, labels: dict[int, int]) -> Array:
@@ -235,15 +276,15 @@ def _looked_up(lup: Path, paths: Path, entry: _Protocol) -> dict[str, Array]:
     if runs is None:
         return {}
     try:
-        numbers = np.array([parse(name) for name in names], dtype=np.int64)
+        numbers = _numbers(names)
         arrays: dict[str, Array] = {}
         for run in range(RUNS):
-            parts = [numbers[np.array(runs[run][k], dtype=np.int64)] for k in range(entry.batches)]
+            parts = [_at(numbers, runs[run][k], f"run {run}, batch {k}") for k in range(entry.batches)]
             arrays[f"frames{run}"] = np.concatenate(parts)
             arrays[f"ends{run}"] = np.cumsum([len(part) for part in parts])
             if len(runs[run]) != entry.batches + 1:  # the last is the test set
                 raise ValueError(f"{len(runs[run]) - 1} batches in run {run}")
-    except (TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
+    except (TypeError, ValueError, IndexError, KeyError) as error:
         raise DataError(
             sentence(
                 f"{lup} and {paths.name} hold something else",
@@ -253,6 +294,35 @@ def _looked_up(lup: Path, paths: Path, entry: _Protocol) -> dict[str, Array]:
             )
         ) from error
     return arrays
+
+
+def _numbers(names: Any) -> Array:
+    """The frames that paths.pkl names."""
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"{_shown(names)} in paths.pkl, not a list")
+    numbers = [parse(name) if isinstance(name, str) else None for name in names]
+    if None in numbers:
+        first = numbers.index(None)
+        raise ValueError(f"entry {first} of paths.pkl is {_shown(names[first])}, which is no frame")
+    return np.array(numbers, dtype=np.int64)
+
+
+def _at(numbers: Array, indices: Any, where: str) -> Array:
+    """The frames at these indices, which must be integers from 0 on; a bool is none."""
+    if not isinstance(indices, list | tuple):
+        raise ValueError(f"{_shown(indices)} in {where}, not a list")
+    bad = [k for k in indices if type(k) is not int or not 0 <= k < len(numbers)]
+    if bad:
+        raise ValueError(f"index {_shown(bad[0])} in {where}, not an integer from 0 to {len(numbers) - 1}")
+    return numbers[np.array(indices, dtype=np.int64)]
+
+
+def _shown(value: object) -> str:
+    """A value of a pickle; only its type, where the value may be endless."""
+    if isinstance(value, str):
+        return repr(value[:80])
+    short = isinstance(value, float | None) or (isinstance(value, int) and value.bit_length() <= 64)
+    return repr(value) if short else f"a value of type {type(value).__name__}"
 
 
 def _load(path: Path) -> Any:
@@ -302,6 +372,26 @@ def _check_once(lists: Lists) -> None:
                 f"{lists[owner[first]][0]} brings a frame more than once",
                 expected="each training frame in one batch, once",
                 got=f"{name_of(int(every[first]))} again, after {lists[owner[before]][0]}{more}",
+                do="Get the official lists again.",
+            )
+        )
+
+
+def _check_whole(source: Core50, lists: Lists, called: str) -> None:
+    """Refuse lists that leave out training frames, as one does that is cut at the end of a line.
+
+    Where the source itself is a part of CORe50, its lists may be.
+    """
+    wanted, _ = arranged(official())
+    if not np.isin(wanted, source.frames).all():
+        return
+    missing = wanted[~np.isin(wanted, np.concatenate([frames for _, frames in lists]))]
+    if len(missing):
+        raise DataError(
+            sentence(
+                f"The {called} in {source.folder} are not whole",
+                expected=f"all {len(wanted):,} training frames",
+                got=f"{len(missing):,} missing, {name_of(int(missing[0]))} first",
                 do="Get the official lists again.",
             )
         )
