@@ -1,6 +1,7 @@
 """The paper's experiments as commands, and pre-training."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from everlearn import catalogue
+from everlearn import catalogue, models
 from everlearn.benchmarks import benchmark_of, prepare
 from everlearn.cli import main
 from everlearn.data.scaling import scaled
@@ -27,7 +28,7 @@ from everlearn.regularisers import LWF
 from everlearn.regularisers.quadratic import Quadratic
 from everlearn.runs import Config, RunFolder
 from everlearn.strategy import Strategy
-from everlearn.weights import read_about
+from everlearn.weights import read_about, save_weights
 
 QUICK = ["--set=training.first.epochs=1", "--set=training.later.epochs=1"]
 
@@ -177,14 +178,56 @@ def test_what_the_variants_are() -> None:
     assert benchmark_of("cifar-split-6").network == "cifarnet"  # random weights: CIFAR-10 is B_1 there
 
 
-def test_the_budget_is_told() -> None:
+def test_the_budget_is_told(tmp_path: Path) -> None:
     text = described("ablation", Order(budget="paper", benchmark="icifar-100"))
     assert "budget paper" in text
     network = "cifarnet-cifar10 from its pre-trained weights"
     assert f"CWR+, unit deviation: cwr+ on icifar-100, {network}, 60 epochs on B_1, 60 on later batches" in text
-    text = described("table2", Order(weights=("nin-128=n.safetensors",)))
+    file = tmp_path / "n.safetensors"
+    file.touch()
+    text = described("table2", Order(weights=(f"nin-128={file}",)))
     assert "CaffeNet: cumulative on core50-whole, caffenet-128 from random weights, 1 epoch on B_1" in text
-    assert "NiN: cumulative on core50-whole, nin-128 from n.safetensors, 1 epoch on B_1" in text
+    assert f"NiN: cumulative on core50-whole, nin-128 from {file}, 1 epoch on B_1" in text
+    assert "(Figure 10 of the paper, there CaffeNet on CORe50)" in described("cm-naive", Order())
+    assert "(Figure 10 of the paper)" in described("cm-naive", Order(benchmark="core50-nc"))
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ("googlenet={file}", "got googlenet, of ['caffenet-128', 'googlenet-128', 'nin-128', 'resnet-50']"),
+        ("nin-128={file}.not", "n.safetensors.not"),
+        ("{file}.not", "n.safetensors.not"),
+    ],
+)
+def test_weights_that_nothing_starts_from_are_refused(weights: str, words: str, tmp_path: Path) -> None:
+    """A slip of the pen would cost days with random weights."""
+    file = tmp_path / "n.safetensors"
+    file.touch()
+    with pytest.raises(ConfigError, match="Nothing can start from these weights") as caught:
+        configs(EXPERIMENTS["table2"], Order(weights=(weights.format(file=file),)))
+    assert words in str(caught.value)
+
+
+def test_cifar_split_never_starts_from_cifar_10(tmp_path: Path) -> None:
+    """It is B_1: neither from the network that comes with the package, nor from such weights in a file."""
+    with pytest.raises(ConfigError, match="know B_1 already"):
+        prepare("cifar-split-6", strategy="naive", network="cifarnet-cifar10")
+    file = tmp_path / "mine.safetensors"
+    save_weights(file, models.cifarnet(10), about={"benchmark": "cifar-10"})
+    with pytest.raises(ConfigError, match=rf"know B_1 already: .*got {re.escape(str(file))}\."):
+        prepare("cifar-split-11", strategy="naive", weights=str(file))
+
+
+def test_absent_data_are_told_once_before_anything_is_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path / "data"))
+    assert main(["reproduce", "core50-nc", "--runs=3", f"--out={tmp_path / 'out'}"]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("everlearn: CORe50")
+    assert error.count("everlearn data get core50") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_experiment_is_learnt_drawn_and_not_learnt_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +313,7 @@ def test_importance_follows_the_weights_once(tmp_path: Path, monkeypatch: pytest
     assert list(found) == ["EWC", "SI"]
     for one in found.values():
         assert [batch["i"] for batch in one] == [1, 2, 3]
-        assert all(0 <= batch["unmoved"] <= 1 and 0 <= batch["closed"] <= 1 for batch in one)
+        assert all(0 < batch["unmoved"] < 1 and 0 <= batch["closed"] <= 1 for batch in one)  # in spite of weight decay
     assert "| SI | 3 |" in (tmp_path / "figures" / "trajectories.md").read_text()
     assert not list((tmp_path / "figures").glob("*table.md"))  # three of four batches are no finished stream
     for label, one in found.items():
@@ -279,6 +322,7 @@ def test_importance_follows_the_weights_once(tmp_path: Path, monkeypatch: pytest
         assert [batch["F"]["largest"] for batch in one] == [importance["F"]["max"] for importance in recorded]
     monkeypatch.setattr("everlearn.experiments.trajectories.prepare", None)  # nothing is learnt again
     assert main(command) == 0
+    assert main([*command, "--threads=2"]) == 0  # nor elsewhere
 
 
 def test_trajectories_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -620,7 +620,7 @@ def test_a_run_that_died_before_its_first_record(tmp_path: Path) -> None:
     for drawn in DRAWN.values():
         with pytest.raises(DataError, match="has nothing to draw"):
             drawn(found)
-    assert "| AR1 | 0 of 1 | — | — | — |" in figures.markdown_table(found)
+    assert "| AR1 | 0 of 1 | — | — | — | — | — |" in figures.markdown_table(found)
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -653,10 +653,29 @@ def test_paired_table(series: list[Series]) -> None:
 
 def test_markdown_table(series: list[Series], records: dict[str, list[list[Json]]]) -> None:
     lines = figures.markdown_table(series).splitlines()
-    assert lines[0] == "| Strategy | Runs | Fixed test set (%) | Classes seen (%) | Paper (%) |"
+    assert (
+        lines[0]
+        == "| Strategy | Runs | Epochs | Fixed test set (%) | Classes seen (%) | Backward transfer | Paper (%) |"
+    )
     for k, one in enumerate(series):
         both = [toys.said([run[-1][field] for run in records[one.label]]) for field in ("accuracy", "accuracy_seen")]
-        assert lines[2 + k] == f"| {one.label} | 3 | {both[0]} | {both[1]} | — |"
+        assert lines[2 + k] == f"| {one.label} | 3 | — | {both[0]} | {both[1]} | — | — |"
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "words"),
+    [
+        ({"training.first.epochs": 60, "training.later.epochs": 25}, "60, 25"),
+        ({"training.first.epochs": 4, "training.later.epochs": 4}, "4"),
+        ({"training.first.epochs": "<b>"}, "—"),
+        ([], "—"),
+    ],
+)
+def test_the_table_tells_epochs_and_backward_transfer(hyperparameters: Any, words: str, tmp_path: Path) -> None:
+    write_run(tmp_path / "a", hyperparameters=hyperparameters, change={"backward_transfer": -0.1564})
+    table = figures.markdown_table(figures.load(tmp_path)["digits"])
+    assert f"| AR1 | 1 | {words} |" in table
+    assert "| −15.6 | — |" in table
 
 
 @pytest.mark.parametrize(
@@ -673,6 +692,7 @@ def test_markdown_table(series: list[Series], records: dict[str, list[list[Json]
         ("core50-whole", "caffenet-128-conv", "cumulative", None),
         ("core50-nc", "caffenet-128", "cumulative", None),  # a curve in figure 7, no number
         ("core50-nc", "googlenet-128", "ar1", "about 70"),
+        ("core50-25x2", "googlenet-128", "ar1", "backward transfer −15.64"),
         ("icifar-100", None, "cumulative", "about 51 (all data at once)"),
         ("icifar-100+joined", None, "cumulative", "about 51 (all data at once)"),
         ("icifar-100+joined", "cifarnet-cifar10", "cumulative", "about 51 (all data at once)"),
@@ -694,7 +714,7 @@ def test_the_table_shows_the_paper_and_escapes_names(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "core50", "ar1", network="googlenet")
     write_run(tmp_path / "b", "core50", "mine | <b>*_", network="googlenet")
     table = figures.markdown_table(figures.load(tmp_path)["core50"])
-    assert re.search(r"^\| AR1 \| 1 \| \d+\.\d \| \d+\.\d \| about 70 \|$", table, flags=re.MULTILINE)
+    assert re.search(r"^\| AR1 \| 1 \| — \| \d+\.\d \| \d+\.\d \| \S+ \| about 70 \|$", table, flags=re.MULTILINE)
     assert r"| mine \| &lt;b&gt;\*\_ | 1 |" in table
 
 
@@ -769,7 +789,7 @@ def test_hostile_names_are_drawn_and_not_obeyed(tmp_path: Path) -> None:
         assert not re.search(rb"<(script|img|b)[ >]", data)
     saving.png(figures.accuracy_curves(found))
     for part in figures.markdown_table(found).splitlines()[2 : 2 + len(NAMES)]:
-        assert len(re.findall(r"(?<!\\)\|", part)) == 6
+        assert len(re.findall(r"(?<!\\)\|", part)) == 8
         assert "<" not in part
     album = figures.draw(tmp_path / "runs", tmp_path / "out", only=["bars"])
     assert [path.name for path in album.paths] == ["b-x-bars.png", "b-x-bars.svg"]

@@ -18,9 +18,8 @@ from everlearn.errors import ConfigError, RunError
 from everlearn.learner import Learner, Step
 from everlearn.presets import SETTINGS, preset, with_knobs
 from everlearn.runs import Config, RunFolder, measure, run
-from everlearn.runs.cluster.engine import is_finished
 from everlearn.runs.config import from_file, plain
-from everlearn.runs.folder import read_lines
+from everlearn.runs.folder import is_finished, read_lines
 from everlearn.state import load_state
 from tests.kills import without_times
 from tests.toys import assert_same_state, toy_benchmark

@@ -21,7 +21,7 @@ from everlearn.presets import build
 from everlearn.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
 from everlearn.strategy import Strategy
 from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_generator
-from everlearn.weights import load_weights
+from everlearn.weights import load_weights, read_about
 
 
 @dataclass(frozen=True)
@@ -273,10 +273,8 @@ def prepare(
     """
     check_device(device)
     chosen = benchmark_of(benchmark, network)
-    source = chosen.source()
-    if chosen.stream is _whole:
-        source = _for_network(network or chosen.network, source)
-    stream = chosen.stream(benchmark, source, run)
+    refuse_known(benchmark, network or chosen.network, weights)
+    stream = stream_of(benchmark, network, run)
     if held_out:
         stream = hold_out(stream, held_out, seed)
     net = make_network(network or chosen.network, stream.source, seed)
@@ -286,6 +284,35 @@ def prepare(
         strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks
     )
     return stream, stream.test, learner
+
+
+def stream_of(benchmark: str, network: str | None, run: int) -> Stream:
+    """The batches of a run, as a network takes their patterns."""
+    chosen = benchmark_of(benchmark, network)
+    source = chosen.source()
+    if chosen.stream is _whole:
+        source = _for_network(network or chosen.network, source)
+    return chosen.stream(benchmark, source, run)
+
+
+def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
+    """Refuse to begin CIFAR-10/100 Split with weights that have learnt CIFAR-10 already: it is B_1.
+
+    >>> refuse_known("cifar-split-6", "cifarnet-cifar10", None)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    everlearn.errors.ConfigError: These weights know B_1 already: expected ..., got cifarnet-cifar10. ...
+    """
+    if not benchmark.startswith("cifar-split"):
+        return
+    if network == "cifarnet-cifar10" or (weights is not None and read_about(weights).get("benchmark") == "cifar-10"):
+        raise ConfigError(
+            sentence(
+                "These weights know B_1 already",
+                expected="weights that have not learnt CIFAR-10, which is B_1 of this stream",
+                got=weights or network,
+                do="Start from random ones: --network cifarnet.",
+            )
+        )
 
 
 def check_device(name: str) -> None:

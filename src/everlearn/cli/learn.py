@@ -9,6 +9,7 @@ from typing import Any
 
 from everlearn.cli.options import (
     Commands,
+    at_least_one,
     config_of,
     engine_from,
     engine_options,
@@ -81,7 +82,7 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help="what an earlier `tune` found: tried first, in place of the present settings; may be repeated",
     )
-    tune.add_argument("--runs", type=int, default=0, metavar="R", help="then runs 1 to R with what was found")
+    tune.add_argument("--runs", type=at_least_one, metavar="R", help="then runs 1 to R with what was found")
     engine_options(tune)
     tune.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the search and of the runs")
     tune.set_defaults(do=command_tune)

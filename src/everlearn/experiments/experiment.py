@@ -38,7 +38,9 @@ class Variant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """where: in the paper. benchmark: the default. variants: on a benchmark; figures: which are drawn of them.
+    """where: in the paper; theirs: what it is done with there, if with something else.
+
+    benchmark: the default. variants: on a benchmark; figures: which are drawn of them.
 
     batches: the first so many, None for all. networks: one after the other, where the paper compares them.
     trajectories: whether the ways of the weights are followed too, in run 1. options: of figures, by their names.
@@ -52,6 +54,7 @@ class Experiment:
     networks: tuple[str | None, ...] = (None,)
     trajectories: bool = False
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    theirs: str | None = None
 
     def setting(self, budget: Budget, benchmark: str, network: str | None) -> str | None:
         """Whose hyperparameters: ours at CPU budget where we have some, else the benchmark's own, None."""

@@ -124,6 +124,7 @@ def only(*names: str) -> Any:
 
 
 CURVES = ("accuracy_curves", "bars")
+CAFFENET = "CaffeNet on CORe50"
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table2": Experiment("Table 2", "core50-whole", networks, ("bars",)),
@@ -133,10 +134,10 @@ EXPERIMENTS: dict[str, Experiment] = {
     "icifar100": Experiment("Figure 8", "icifar-100", all_strategies, CURVES),
     "mt-vs-sit": Experiment("Figure 3", "cifar-split-6", mt_and_sit, ("mt_vs_sit",)),
     "25x2": Experiment("Figure 9", "core50-25x2", only("cwr+", "ar1"), CURVES),
-    "head-growth": Experiment("App. A", "icifar-100", head_growth, CURVES),
+    "head-growth": Experiment("App. A", "icifar-100", head_growth, CURVES, theirs="CORe50"),
     "ablation": Experiment("Section 3.2", "icifar-100", ablation, CURVES),
-    "ar1-regularisers": Experiment("Section 3.3", "icifar-100", ar1_regularisers, CURVES),
-    "native": Experiment("Section 4.2", "icifar-100", native, CURVES),
+    "ar1-regularisers": Experiment("Section 3.3", "icifar-100", ar1_regularisers, CURVES, theirs="CORe50"),
+    "native": Experiment("Section 4.2", "icifar-100", native, CURVES, theirs="CORe50"),
     "no-fc": Experiment("Section 4.2", "core50-nc", no_fc, CURVES),
     "importance": Experiment(
         "Figures 4 and 5",
@@ -145,21 +146,24 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("importance_histograms", "strength"),
         batches=3,
         trajectories=True,
+        theirs=CAFFENET,
     ),
     "weight-change": Experiment(
         "Figure 13",
         "icifar-100",
         only("naive", "lwf", "ewc", "si", "cwr+", "ar1"),
         ("weight_change_3d", "weight_change_heat"),
+        theirs=CAFFENET,
     ),
-    "cm-naive": Experiment("Figure 10", "icifar-100", only("naive"), ("confusion_strip",)),
-    "cm-lwf": Experiment("Figure 11", "icifar-100", lwf_settings, ("confusion_strip",)),
+    "cm-naive": Experiment("Figure 10", "icifar-100", only("naive"), ("confusion_strip",), theirs=CAFFENET),
+    "cm-lwf": Experiment("Figure 11", "icifar-100", lwf_settings, ("confusion_strip",), theirs=CAFFENET),
     "cm-ewc": Experiment(
         "Figure 12",
         "icifar-100",
         only("ewc"),
         ("confusion_strip",),
         options={"confusion_strip": {"batches": [-2, -1], "side": 2.4}},
+        theirs=CAFFENET,
     ),
 }
 """The paper's experiments, by the names of the catalogue."""

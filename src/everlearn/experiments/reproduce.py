@@ -59,13 +59,31 @@ def experiment_of(name: str) -> Experiment:
 def configs(experiment: Experiment, order: Order) -> list[tuple[str, Config]]:
     """Every run of an experiment, with its folder below the experiment's."""
     benchmark = order.benchmark or experiment.benchmark
-    found = []
+    found: list[tuple[str, Config]] = []
     for network in experiment.networks:
         for variant in experiment.variants(benchmark):
             for run in range(1, order.runs + 1):
                 folder = Path(network or "", slug(variant.label), f"run-{run}")
                 found.append((str(folder), _config(experiment, order, variant, benchmark, network, run)))
+    _check_weights(order, [config for _, config in found])
     return found
+
+
+def _check_weights(order: Order, configs: list[Config]) -> None:
+    """Refuse weights that nothing starts from, and files that are not there, before anything is learnt."""
+    networks = sorted({config.network or benchmark_of(config.benchmark).network for config in configs})
+    for one in order.weights:
+        name, _, file = one.partition("=") if one.partition("=")[0] in catalogue.MODELS else ("", "", one)
+        wrong = f"{name}, of {networks}" if name and name not in networks else "" if Path(file).is_file() else file
+        if wrong:
+            raise ConfigError(
+                sentence(
+                    "Nothing can start from these weights",
+                    expected="FILE, or NETWORK=FILE for a network of the experiment, and a file that is there",
+                    got=wrong,
+                    do="Mend it; the experiment has begun nothing yet.",
+                )
+            )
 
 
 def _config(
@@ -140,6 +158,7 @@ def _by_variant(found: list[tuple[str, Config]]) -> dict[str, Config]:
 def described(name: str, order: Order) -> str:
     """What will be learnt: the experiment, the budget, and each variant with what it starts from and its epochs."""
     experiment, lines = experiment_of(name), []
+    benchmark = order.benchmark or experiment.benchmark
     for variant, config in _by_variant(configs(experiment, order)).items():
         chosen = benchmark_of(config.benchmark)
         training = preset(config.strategy, config.setting or chosen.setting, config.knobs).training
@@ -148,7 +167,8 @@ def described(name: str, order: Order) -> str:
         network = config.network or chosen.network
         start = config.weights or ("its pre-trained weights" if network in catalogue.PRETRAINED else "random weights")
         lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {network} from {start}, {epochs}")
-    what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper)"
+    theirs = f", there {experiment.theirs}" if experiment.theirs and not benchmark.startswith("core50") else ""
+    what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper{theirs})"
     title = f"{what}; budget {order.budget}, runs 1 to {order.runs}:"
     return "\n".join([title, *lines])
 

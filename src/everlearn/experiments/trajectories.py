@@ -11,6 +11,7 @@ from everlearn.benchmarks import prepare
 from everlearn.files import write_atomically
 from everlearn.learner import Step
 from everlearn.runs import Config
+from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.measure import importance
 from everlearn.runs.progress import Bar
 from everlearn.runs.runner import choices
@@ -19,17 +20,19 @@ from everlearn.theta import Theta
 
 CLOSED = 10.0
 """A trajectory is closed if the way is so many times as long as the distance between its ends."""
+UNMOVED = 0.1
+"""A weight is unmoved if its way is at most this share of the median way: weight decay moves every one a little."""
 
 
-def shares(way: Tensor, distance: Tensor) -> dict[str, float]:
+def shares(way: Tensor, distance: Tensor, least: float) -> dict[str, float]:
     """The share of weights that did not move, and of those whose trajectory is closed.
 
-    way: Σ|Δθ_k| over the steps; distance: |T_k|, from the first step to the last.
+    way: Σ|Δθ_k| over the steps; distance: |T_k|, from the first step to the last; least: a way that is none.
 
-    >>> shares(torch.tensor([0.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 0.2]))
+    >>> shares(torch.tensor([0.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 0.2]), least=0.1)
     {'unmoved': 0.3333333432674408, 'closed': 0.3333333432674408}
     """
-    unmoved, closed = way == 0, (way > 0) & (way >= CLOSED * distance)
+    unmoved, closed = way <= least, (way > least) & (way >= CLOSED * distance)
     return {"unmoved": float(unmoved.float().mean()), "closed": float(closed.float().mean())}
 
 
@@ -50,8 +53,9 @@ class Way:
     def shares(self) -> dict[str, float]:
         """Of all weights, and of those of the output layers the unmoved."""
         distance, m_bar = (self.end - self.start).abs(), self.theta.m_bar
-        of_output = shares(self.length[m_bar:], distance[m_bar:])
-        return {**shares(self.length, distance), "unmoved_output": of_output["unmoved"]}
+        least = UNMOVED * float(self.length.median())
+        of_output = shares(self.length[m_bar:], distance[m_bar:], least)
+        return {**shares(self.length, distance, least), "unmoved_output": of_output["unmoved"]}
 
 
 def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
@@ -59,7 +63,7 @@ def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
 
     path: a file that keeps it, so that it is learnt once; what is learnt so far stands beside it.
     """
-    asked = {"config": config.to_json()}
+    asked = {"config": _same(config)}
     kept = json.loads(path.read_text()) if path.exists() else {}
     if {name: kept.get(name) for name in asked} != asked:
         kept = {**asked, "found": _followed(config, path.with_suffix(".safetensors"))}
@@ -69,12 +73,17 @@ def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _same(config: Config) -> dict[str, Any]:
+    """What settles the result, but for rounding."""
+    return {name: value for name, value in config.to_json().items() if name not in (*PLACE, *SHARES)}
+
+
 def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
     """One batch after the other; path: what is learnt so far."""
     torch.set_num_threads(config.threads)
     stream, _, learner = prepare(config.benchmark, **choices(config))
     found: list[dict[str, Any]] = []
-    if path.exists() and (so_far := load_state(path))["config"] == config.to_json():
+    if path.exists() and (so_far := load_state(path))["config"] == _same(config):
         found = so_far["found"]
         learner.load_state_dict(so_far["learner"])
     for k in range(len(found), config.batches or len(stream)):
@@ -89,7 +98,7 @@ def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
         known = learner.diagnostics()
         of_F = {} if (of_F_hat := importance(known)) is None else {"saturated": of_F_hat["saturated"]}
         found.append({"i": learner.i_, **way.shares(), **of_F, "F": quantiles(known["F"])})
-        save_state(path, {"config": config.to_json(), "found": found, "learner": learner.state_dict()})
+        save_state(path, {"config": _same(config), "found": found, "learner": learner.state_dict()})
     return found
 
 
@@ -120,8 +129,9 @@ def write_table(found: dict[str, list[dict[str, Any]]], stem: Path) -> list[Path
     ]
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     note = (
-        "Shares of all weights, output layers among them, after each batch. Unmoved: no step changed it. Closed: a way "
-        f"at least {CLOSED:g} times as long as the distance between its ends. Saturated: F̂ is max_F."
+        "Shares of all weights, output layers among them, after each batch. Unmoved: a way of at most "
+        f"{UNMOVED:g} of the median way; weight decay moves every weight a little. Closed: a way at least {CLOSED:g} "
+        "times as long as the distance between its ends. Saturated: F̂ is max_F."
     )
     table = "\n".join([*("| " + " | ".join(line) + " |" for line in lines), "", note, ""])
     paths = [stem.with_suffix(".json"), stem.with_suffix(".md")]

@@ -7,6 +7,7 @@ _WHOLE = ("core50-whole",)
 _KNOWN: tuple[tuple[tuple[str, ...], str | None, str, str], ...] = (
     (_NC, None, "naive", "9–10"),
     (_NC, "googlenet", "ar1", "about 70"),
+    (("core50-25x2",), None, "ar1", "backward transfer −15.64"),
     (_WHOLE, "caffenet", "cumulative", "74.1"),
     (_WHOLE, "nin", "cumulative", "82.3"),
     (_WHOLE, "googlenet", "cumulative", "91.3"),
@@ -14,7 +15,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str | None, str, str], ...] = (
     (("cifar-100",), "cifarnet", "cumulative", "about 51"),
     (("icifar-100", "icifar-100+joined"), "cifarnet", "cumulative", "about 51 (all data at once)"),
 )
-"""Benchmarks, network (None: any), strategy, and the final accuracy on the fixed test set in per cent.
+"""Benchmarks, network (None: any), strategy, and the final accuracy on the fixed test set in per cent, or words.
 
 Table 2 is on the whole training set of CORe50 at once: of Cumulative on NC there is a curve only. On CIFAR-100 the text
 gives the full training set's number where it speaks of the accuracies on iCIFAR-100, and so it is shown there too.

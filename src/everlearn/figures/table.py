@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from everlearn.figures.known import known
 from everlearn.figures.series import Series, first_of
+from everlearn.records import Config
 from everlearn.report.markup import plain
 from everlearn.report.tables import DEVIATION, runs_of, written
 
-_HEAD = ("Strategy", "Runs", "Fixed test set (%)", "Classes seen (%)", "Paper (%)")
+_HEAD = ("Strategy", "Runs", "Epochs", "Fixed test set (%)", "Classes seen (%)", "Backward transfer", "Paper (%)")
 
 
 def markdown_table(series: Sequence[Series]) -> str:
-    """Mean ± deviation of the accuracy after the last batch, in both conventions, and the paper's number if it has one.
+    """Mean ± deviation of the accuracy after the last batch, in both conventions, and of the backward transfer.
+
+    Beside them the epochs on B_1 and on later batches, and the paper's number if it has one.
 
     Where no run has finished, there is a dash.
     """
@@ -21,8 +24,9 @@ def markdown_table(series: Sequence[Series]) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     benchmark = first_of(series, "markdown_table").benchmark
     note = (
-        f"Accuracy on {escaped(benchmark)} after the last batch: mean ± {DEVIATION} over finished runs. Paper: on the "
-        "fixed test set, where its text gives a number"
+        f"Accuracy on {escaped(benchmark)} after the last batch: mean ± {DEVIATION} over finished runs. Epochs: on "
+        "B_1, and on later batches where they are others. Backward transfer: in points. Paper: on the fixed test "
+        "set, where its text gives a number"
     )
     note += ", of networks that start from ImageNet's weights." if benchmark.startswith("core50") else "."
     return "\n".join([*lines, "", note, ""])
@@ -31,8 +35,15 @@ def markdown_table(series: Sequence[Series]) -> str:
 def _row(one: Series) -> tuple[str, ...]:
     group = one.group
     config = next((run.config for run in group.runs if run.config), None)
-    both = (written(group.over(metric), 100) for metric in ("final", "seen"))
-    return escaped(one.label), runs_of(group), *both, known(config) or "—"
+    numbers = (written(group.over(metric), 100) for metric in ("final", "seen", "backward_transfer"))
+    return escaped(one.label), runs_of(group), _epochs(config), *numbers, known(config) or "—"
+
+
+def _epochs(config: Config | None) -> str:
+    """On B_1 and on later batches, as config.json has them; a dash for runs of versions that did not write them."""
+    learnt = config.raw.get("hyperparameters") if config else None
+    both = [learnt.get(f"training.{phase}.epochs") for phase in ("first", "later")] if isinstance(learnt, dict) else []
+    return ", ".join(dict.fromkeys(str(one) for one in both if isinstance(one, int))) or "—"
 
 
 def escaped(words: object) -> str:

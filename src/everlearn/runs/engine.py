@@ -6,16 +6,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from everlearn.errors import ConfigError, RunError, sentence
+from everlearn.benchmarks import stream_of
+from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
 from everlearn.runs.config import Config
-from everlearn.runs.folder import line_of
+from everlearn.runs.folder import is_finished, line_of
+
+TOLD = 5  # different errors that are told at once
 
 
 def folder_name(strategy: str) -> str:
@@ -49,7 +52,27 @@ class LocalEngine:
         self.jobs: int | None = some(jobs) or 1
 
     def run_all(self, runs: list[tuple[Config, Path]], *, checkpoint_every: float, log: Sequence[str] = ()) -> None:
-        run_all(runs, jobs=self.jobs or 1, checkpoint_every=checkpoint_every, log=log)
+        left = [(config, path) for config, path in runs if log or _is_left(config, path)]
+        check_streams(config for config, _ in left)
+        run_all(left, jobs=self.jobs or 1, checkpoint_every=checkpoint_every, log=log)
+
+
+def _is_left(config: Config, path: Path) -> bool:
+    """Whether there is something to learn, or an error to tell of this run alone."""
+    try:
+        return not is_finished(config, path)
+    except EverlearnError:
+        return True
+
+
+def check_streams(configs: Iterable[Config]) -> None:
+    """Raise once what all of these runs would: that data are not there, or that a benchmark has no such run."""
+    last: dict[tuple[str, str | None], int] = {}
+    for config in configs:
+        key = config.benchmark, config.network
+        last[key] = max(config.run, last.get(key, 1))
+    for (benchmark, network), run in last.items():
+        stream_of(benchmark, network, run)
 
 
 def some(jobs: int | None) -> int | None:
@@ -94,7 +117,7 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
 
     A process that dies leaves the others alone, and its run counts as failed. Errors are told when all have ended.
     """
-    waiting, failed = list(runs), list[str]()
+    waiting, failed = list(runs), list[tuple[Path, str]]()
     workers: dict[Worker, Path] = {}
     bar = tqdm(total=len(runs), unit="run", disable=None)
     try:
@@ -106,7 +129,7 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
                     workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every, log)
                 for worker in [key.data for key, _ in ready.select()]:
                     folder, error = workers.pop(worker), worker.answer()
-                    failed += [f"{folder}: {error}"] if error else []
+                    failed += [(folder, error)] if error else []
                     for words in worker.warned:
                         bar.write(f"{folder}: {words}", file=sys.stderr)
                     bar.update()
@@ -127,14 +150,28 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
     tell_failures(failed, len(runs))
 
 
-def tell_failures(failed: list[str], runs: int) -> None:
-    """Raise what went wrong with some of so many runs, if anything did."""
+def tell_failures(failed: list[tuple[Path, str]], runs: int) -> None:
+    """Raise what went wrong with some of so many runs, if anything did; what is the same in several, once.
+
+    >>> tell_failures([(Path("a"), "No room."), (Path("b"), "No room."), (Path("c"), "No light.")], 4)
+    Traceback (most recent call last):
+    everlearn.errors.RunError: Some runs failed: expected 4 runs to end well, got 3 errors: a and 1 more: No room | \
+c: No light. Mend them and give the same command again; what is done is not learnt again.
+    """
     if failed:
+        folders: dict[str, list[Path]] = {}
+        for folder, error in failed:
+            folders.setdefault(error.rstrip("."), []).append(folder)
+        told = [
+            f"{those[0]}{f' and {len(those) - 1} more' if those[1:] else ''}: {error}"
+            for error, those in list(folders.items())[:TOLD]
+        ]
+        told += [f"{len(folders) - TOLD} other errors"] if folders.keys() - list(folders)[:TOLD] else []
         raise RunError(
             sentence(
                 "Some runs failed",
                 expected=f"{runs} runs to end well",
-                got=f"{len(failed)} errors: " + " | ".join(failed),
+                got=f"{len(failed)} errors: " + " | ".join(told),
                 do="Mend them and give the same command again; what is done is not learnt again.",
             )
         )

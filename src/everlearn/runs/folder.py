@@ -205,6 +205,16 @@ class RunFolder:
         write_atomically(folder / f"{name}.npy", content.getvalue())
 
 
+def is_finished(config: Config, path: Path) -> bool:
+    """Whether a run's folder has all its records, so that nothing is left to learn."""
+    folder = RunFolder(path)
+    stored = folder.config()
+    if stored is None or config.differences(stored) or stored.get("batches") != config.batches:
+        return False
+    records = folder.records()
+    return bool(records) and len(records) >= min(records[0]["of"], config.batches or records[0]["of"])
+
+
 def line_of(value: dict[str, Any]) -> bytes:
     """One line of JSON."""
     return (json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n").encode()

@@ -1,6 +1,8 @@
 """Where a run is computed: what settles how sums are rounded, and so whether two runs agree bit for bit."""
 
 import platform
+import shlex
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,11 @@ import torch
 
 import everlearn
 from everlearn.errors import RunWarning, sentence
+
+
+def command() -> str:
+    """The command that is at work, as a shell takes it."""
+    return shlex.join(["everlearn", *sys.argv[1:]])
 
 
 def machine() -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """Pre-training: a run on everything at once, whose network is saved."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from everlearn.benchmarks import benchmark_of
+from everlearn.benchmarks import benchmark_of, stream_of
 from everlearn.errors import ConfigError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
+from everlearn.runs.place import command
 from everlearn.runs.runner import OnProgress, learner_of, run
 from everlearn.weights import save_weights
 
@@ -21,8 +21,11 @@ def pretrain(
     The run is in OUT.run beside the file OUT.safetensors: the same command again goes on with it.
     """
     folder = out.with_suffix(".run")
-    chosen = benchmark_of(config.benchmark, config.network)
-    stream = chosen.stream(config.benchmark, chosen.source(), config.run)
+    if out.is_dir() or out == folder:
+        raise ConfigError(
+            sentence("This is no file", expected="a file for the weights", got=out, do="E.g. --out mine.safetensors.")
+        )
+    stream = stream_of(config.benchmark, config.network, config.run)
     if len(stream) != 1:
         raise ConfigError(
             sentence(
@@ -35,8 +38,8 @@ def pretrain(
     records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress, log=log)
     learner = learner_of(config, RunFolder(folder))
     about = {
-        "network": config.network or chosen.network,
-        "made": " ".join(["everlearn", *sys.argv[1:]]),
+        "network": config.network or benchmark_of(config.benchmark, config.network).network,
+        "made": command(),
         "benchmark": config.benchmark,
         "classes": learner.network.rows,
         "accuracy": records[-1]["accuracy"],

@@ -23,7 +23,7 @@ from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.place import machine, moved, versions
+from everlearn.runs.place import command, machine, moved, versions
 from everlearn.runs.stopping import Stop, stop_signals
 from everlearn.runs.together import folder_of, same_state
 from everlearn.state import State, mapped
@@ -253,7 +253,7 @@ class Runner:
     def _about(self) -> dict[str, Any]:
         """What made the run: the command, versions, the machine, the names of the classes, every hyperparameter."""
         return {
-            "command": " ".join(["everlearn", *sys.argv[1:]]),
+            "command": command(),
             **versions(),
             "machine": machine(),
             **({} if self.ranks.size == 1 else {"processes": self.ranks.size}),

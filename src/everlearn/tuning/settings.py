@@ -1,19 +1,19 @@
 """What a search found, as a file that runs take their hyperparameters from."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import everlearn
 from everlearn.files import write_atomically
+from everlearn.runs.place import command
 from everlearn.tuning.search import Search
 
 
 def write_settings(path: Path, search: Search, found: dict[str, dict[str, Any]]) -> None:
     """Write how the search was made, and each strategy's best knobs with their scores."""
     about = {
-        "command": " ".join(["everlearn", *sys.argv[1:]]),
+        "command": command(),
         "version": everlearn.__version__,
         "benchmark": search.config.benchmark,
         "setting": search.config.setting,

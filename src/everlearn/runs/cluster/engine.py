@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
@@ -14,12 +15,12 @@ from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
-from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
+from everlearn.errors import ConfigError, EverlearnError, RunError, RunWarning, sentence
 from everlearn.runs.cluster.job import Job, Records
 from everlearn.runs.cluster.scheduler import Scheduler
 from everlearn.runs.config import Config
 from everlearn.runs.engine import some, tell_failures
-from everlearn.runs.folder import RunFolder
+from everlearn.runs.folder import is_finished
 from everlearn.runs.runner import OnProgress
 from everlearn.runs.stopping import stop_signals
 
@@ -96,11 +97,11 @@ class RayEngine:
         for config, path in runs:
             job = Job(config, path, checkpoint_every, log)
             jobs[self._submit(job)] = job
-        failed: list[str] = []
+        failed: list[tuple[Path, str]] = []
         with tqdm(total=len(runs), unit="run", disable=None) as bar:
             for future in self.watch(jobs):
                 job, error = jobs[future], future.exception()
-                failed += [f"{job.path}: {error}"] if error is not None else []
+                failed += [(job.path, str(error))] if error is not None else []
                 for words in job.warned:
                     bar.write(f"{job.path}: {words}", file=sys.stderr)
                 bar.update()
@@ -108,7 +109,11 @@ class RayEngine:
 
     def run(self, config: Config, path: Path, *, checkpoint_every: float, on_progress: OnProgress) -> Records:
         """Learn one run; from any thread. An error of `on_progress`, told of every record, ends the run."""
-        return self._submit(Job(config, path, checkpoint_every, on_progress=on_progress)).result()
+        job = Job(config, path, checkpoint_every, on_progress=on_progress)
+        records = self._submit(job).result()
+        for words in job.warned:
+            warnings.warn(f"{path}: {words}", RunWarning, stacklevel=2)
+        return records
 
     def _submit(self, job: Job) -> "Future[Records]":
         try:
@@ -214,13 +219,3 @@ def refuse_no_gpu(config: Config) -> None:
                 do="Add --gpus 1, or a share of one.",
             )
         )
-
-
-def is_finished(config: Config, path: Path) -> bool:
-    """Whether a run's folder has all its records, so that nothing need travel."""
-    folder = RunFolder(path)
-    stored = folder.config()
-    if stored is None or config.differences(stored) or stored.get("batches") != config.batches:
-        return False
-    records = folder.records()
-    return bool(records) and len(records) >= min(records[0]["of"], config.batches or records[0]["of"])
