@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,33 @@ def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_pa
         until(lambda folder=folder: (folder / "checkpoint.safetensors").exists())
         until(lambda folder=folder: free(folder / "lock"))
         assert read_lines(folder / "records.jsonl") == []
+
+
+def test_what_stopped_runs_warned_of_is_told(tmp_path: Path) -> None:
+    """A damaged checkpoint is replaced at once: if this were not told now, nobody would ever know."""
+    call = [
+        sys.executable,
+        "-m",
+        "everlearn",
+        "compare",
+        "--benchmark=digits",
+        "--strategies=naive",
+        f"--out={tmp_path}",
+    ]
+    slow = ["--set", "training.first.epochs=2000", "--checkpoint-every=0.05"]
+    folder = tmp_path / "naive" / "run-1"
+
+    def stopped_when(ready: Callable[[], bool]) -> str:
+        process = subprocess.Popen([*call, *slow], stderr=subprocess.PIPE, text=True)
+        until(ready)
+        process.send_signal(signal.SIGTERM)
+        return process.communicate(timeout=60)[1]
+
+    stopped_when(lambda: (folder / "checkpoint-before.safetensors").exists())
+    newest, before = folder / "checkpoint.safetensors", len(read_lines(folder / "events.jsonl"))
+    newest.write_bytes(newest.read_bytes()[:-9])
+    told = stopped_when(lambda: len(read_lines(folder / "events.jsonl")) > before + 1)
+    assert f"{folder}: The newest checkpoint is damaged" in told
 
 
 def free(lock: Path) -> bool:

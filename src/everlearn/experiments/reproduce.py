@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from everlearn import catalogue, figures, report
-from everlearn.benchmarks import benchmark_of
+from everlearn.benchmarks import benchmark_of, check_device
 from everlearn.errors import ConfigError, sentence
 from everlearn.experiments.experiment import Budget, Experiment, Variant
 from everlearn.experiments.paper import EXPERIMENTS
@@ -130,6 +130,8 @@ def reproduce(
     """Learn what is left of an experiment and draw it; gives what was written. engine: by default one process."""
     experiment = experiment_of(name)
     work = [(config, out / folder) for folder, config in configs(experiment, order)]
+    if experiment.trajectories:  # which are followed here, also when an engine learns the runs elsewhere
+        check_device(order.device)
     (engine or LocalEngine()).run_all(work, checkpoint_every=checkpoint_every)
     written: list[Path] = []
     labels = [slug(variant.label) for variant in experiment.variants(order.benchmark or experiment.benchmark)]

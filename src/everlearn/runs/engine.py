@@ -130,8 +130,7 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
                 for worker in [key.data for key, _ in ready.select()]:
                     folder, error = workers.pop(worker), worker.answer()
                     failed += [(folder, error)] if error else []
-                    for words in worker.warned:
-                        bar.write(f"{folder}: {words}", file=sys.stderr)
+                    worker.tell(bar, folder)
                     bar.update()
                     if waiting and worker.alive:
                         workers[worker] = worker.learn(*waiting.pop(0), checkpoint_every, log)
@@ -141,8 +140,9 @@ def run_all(runs: list[tuple[Config, Path]], *, jobs: int, checkpoint_every: flo
     except KeyboardInterrupt:
         for worker in workers:
             worker.interrupt()
-        for worker in workers:
+        for worker, folder in workers.items():
             worker.answer()
+            worker.tell(bar, folder)
             worker.close()
         raise
     finally:
@@ -205,12 +205,17 @@ class Worker:
         if line:
             answer = json.loads(line)
             error: str | None = answer["error"]
-            self.warned = answer["warned"]
+            self.warned, self.alive = answer["warned"], not answer["stopped"]
             return error
         self.alive = False
         code = self._process.wait()
         self._errors.seek(0)
         return f"its process died with code {code}. {self._errors.read().decode(errors='replace')[-2000:]}".strip()
+
+    def tell(self, bar: "tqdm[Any]", folder: Path) -> None:
+        """Say what the run that it was given warned of."""
+        for words in self.warned:
+            bar.write(f"{folder}: {words}", file=sys.stderr)
 
     def interrupt(self) -> None:
         """Ask it to save and stop; it has when `answer` comes back."""

@@ -26,9 +26,12 @@ def main() -> int:
     threading.Thread(target=listen, args=(jobs,), daemon=True).start()
     try:
         while True:
-            sys.stdout.write(json.dumps(learn(**json.loads(jobs.get()))) + "\n")
+            answer = learn(**json.loads(jobs.get()))
+            sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
-    except KeyboardInterrupt:
+            if answer["stopped"]:
+                return 130
+    except (KeyboardInterrupt, BrokenPipeError):  # nobody reads on
         return 130
 
 
@@ -45,12 +48,16 @@ def listen(jobs: "SimpleQueue[str]") -> None:
 def learn(config: dict[str, Any], folder: str, **options: Any) -> dict[str, Any]:
     """Learn one run: what went wrong, None for nothing, and what is to be told besides."""
     warned: list[str] = []
+    error: str | None = None
+    stopped = False
     try:
         with heard(warned):
             run(Config(**config), Path(folder), **options)
     except EverlearnError as problem:
-        return {"error": str(problem), "warned": warned}
-    return {"error": None, "warned": warned}
+        error = str(problem)
+    except KeyboardInterrupt:
+        error, stopped = "it was stopped, and is saved", True
+    return {"error": error, "warned": warned, "stopped": stopped}
 
 
 @contextmanager
