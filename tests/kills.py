@@ -18,8 +18,9 @@ from everlearn.state import load_state
 from tests.toys import assert_same_state
 
 TIMES = ("seconds_train", "seconds_eval")
-Moment = Literal["training", "evaluation", "writing"]
-"""Between two checkpoints; between a batch's last checkpoint and its record; while a checkpoint is written."""
+Moment = Literal["starting", "training", "evaluation", "writing"]
+"""When the folder is taken, and what was learnt is taken up; between two checkpoints; between a batch's last checkpoint
+and its record; while a checkpoint is written."""
 
 
 def start(config: Config, folder: Path, checkpoint_every: float) -> subprocess.Popen[bytes]:
@@ -48,13 +49,17 @@ def moment_of(folder: Path) -> Moment | None:
 def kill_at(process: subprocess.Popen[bytes], folder: Path, wanted: Moment, after: float, random: Random) -> bool:
     """Kill a process when it is at such a moment; False if it ended before.
 
-    It is stopped every few milliseconds, looked at, and let go on or killed. after: seconds that it may first work.
+    It is stopped every few milliseconds, looked at, and let go on or killed; a starting one is killed without a
+    look. after: seconds that it may first work.
     """
     begun = time.time()
-    config = folder / "config.json"
-    while process.poll() is None and not (config.exists() and config.stat().st_mtime >= begun):
+    written = folder / ("lock" if wanted == "starting" else "config.json")
+    while process.poll() is None and not (written.exists() and written.stat().st_mtime >= begun):
         time.sleep(0.002)
     time.sleep(after)
+    if wanted == "starting":
+        process.kill()
+        return process.wait() == -signal.SIGKILL
     while process.poll() is None:
         os.kill(process.pid, signal.SIGSTOP)
         _wait_until_stopped(process.pid)
