@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ import torch
 from everlearn import report
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
-from everlearn.errors import ConfigError, DataError, RunError
+from everlearn.errors import ConfigError, DataError, RunError, RunWarning
+from everlearn.experiments.reproduce import Order, reproduce
 from everlearn.runs import Config, RunFolder, run
 from everlearn.runs.cluster import RayEngine, engine, job, learner, parcels, scheduler
 from everlearn.runs.cluster.engine import has_token
@@ -199,6 +201,51 @@ def test_a_search_finds_the_same(cluster: RayEngine, tmp_path: Path) -> None:
     assert found == search_all(searches, tmp_path / "local")
     assert 0.0 in [score for name in names for score in found[name]["scores"]]  # a point that diverged
     assert not list((tmp_path / "ray").rglob("trial-*"))
+
+
+@needs_ray
+def test_a_search_whose_worker_is_killed_finds_the_same(cluster: RayEngine, tmp_path: Path) -> None:
+    """No batch is told to the search twice, and no trial is made again."""
+    searches = [Search(Config("digits", "naive", knobs=LONGER, held_out=0.25), trials=2)]
+    killed: list[Path] = []
+
+    def kill() -> None:
+        def in_the_middle() -> bool:
+            for pid, folder in cluster.scheduler.pids().items():
+                if 1 <= len(read_lines(folder / "records.jsonl")) < 4:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(folder)
+            return bool(killed)
+
+        until(in_the_middle)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = search_all(searches, tmp_path / "ray", engine=cluster)
+    killer.join()
+    assert found == search_all(searches, tmp_path / "local")
+    assert [folder.parts[-2] for folder in killed] == ["trial-0"]
+
+
+@needs_ray
+def test_an_experiment_is_the_same(cluster: RayEngine, tmp_path: Path) -> None:
+    order = Order(benchmark="digits", knobs=QUICK)
+    for name, at in (("ray", cluster), ("local", LocalEngine())):
+        reproduce("ar1-regularisers", tmp_path / name, order, engine=at)
+    assert table(tmp_path / "ray") == table(tmp_path / "local")
+    written = [sorted(path.name for path in (tmp_path / name / "figures").iterdir()) for name in ("ray", "local")]
+    assert written[0] == written[1]
+
+
+@needs_ray
+def test_a_damaged_checkpoint_is_told_of_to_who_asked_for_the_run(cluster: RayEngine, tmp_path: Path) -> None:
+    config = Config("digits", "naive", knobs=QUICK, batches=2)
+    run(config, tmp_path)
+    newest = tmp_path / "checkpoint.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    with pytest.warns(RunWarning, match=f"{re.escape(str(newest))}.*goes on from the one before"):
+        cluster.run(replace(config, batches=3), tmp_path, checkpoint_every=30.0, on_progress=lambda *_: None)
+    assert len(RunFolder(tmp_path).records()) == 3
 
 
 @needs_ray
