@@ -61,6 +61,7 @@ bench: setup $(if $(findstring --without avalanche,$(BENCH)),,.venv-avalanche/in
 	$(BIN)/python -m benchmarks.memory_kept --threads $(THREADS) --out $(OUT)
 	$(BIN)/python -m benchmarks.folder --workers $(THREADS) --out $(OUT)
 	$(BIN)/python -m benchmarks.long_stream --out $(OUT)
+	$(BIN)/python -m benchmarks.start --out $(OUT)
 	$(BIN)/python -m benchmarks.table docs/performance.md docs/performance
 
 clean:

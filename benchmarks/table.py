@@ -12,12 +12,14 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from benchmarks import folder, long_stream, memory_kept
+from benchmarks import folder, long_stream, memory_kept, start
 from benchmarks.contestants import COUNTERPART
 from everlearn.files import write_atomically
 
 Result = dict[str, Any]
 MB = 1e6
+OTHERS = {module.__name__.rpartition(".")[2]: module.lines for module in (folder, long_stream, memory_kept, start)}
+"""What shows measurements other than those of contestants."""
 
 
 class Row(NamedTuple):
@@ -195,8 +197,7 @@ def fill(page: str, results: dict[str, Result]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
-        others = {"folder": folder.lines, "long_stream": long_stream.lines, "memory_kept": memory_kept.lines}
-        show = others.get(name, markdown)
+        show = OTHERS.get(name, markdown)
         shown = show(results[name]) if name in results else "Not measured yet."
         return f"<!-- measured: {name} -->\n\n{shown}\n\n<!-- end -->"
 

@@ -1,6 +1,7 @@
 """`make bench`: its arithmetic by hand, a page filled from what was stored, and one contestant that really runs."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import memory_kept
+from benchmarks import memory_kept, start
 from benchmarks.contestants import COUNTERPART, Entry, entries
 from benchmarks.measure import measure
 from benchmarks.sizes import SIZES
@@ -100,6 +101,15 @@ def test_memory_that_is_kept_is_beside_memory_that_is_not() -> None:
     machine = {"machine": "a machine", "versions": {"torch": "2"}, "when": "2026-01-02T03:04:05"}
     said = memory_kept.lines({"seconds": pairs, "steps": 3, "threads": 1, **machine})
     assert "takes 2000 ms with memory kept and 2200 ms without: 1.50 times as long" in said
+
+
+def test_how_long_the_command_line_takes_to_start() -> None:
+    command = [sys.executable, "-m", "benchmarks.start", "--rounds=1"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^\| `everlearn list strategies` \| \d+\.\d{3} \|", printed, flags=re.MULTILINE)
+    machine = {"machine": "a machine", "versions": {"everlearn": "1"}, "when": "2026-01-02T03:04:05", "rounds": 5}
+    said = start.lines({"seconds": {"python": 0.01, "everlearn --help": 0.4, "everlearn list": 0.6}, **machine})
+    assert said.splitlines()[-2:] == ["| `everlearn --help` | 0.400 | yes |", "| `everlearn list` | 0.600 | **no** |"]
 
 
 def test_the_page_shows_what_is_stored() -> None:
