@@ -24,9 +24,20 @@ from PIL import Image
 from everlearn.batch import check_patterns
 from everlearn.benchmarks import BENCHMARKS, benchmark_of, prepare
 from everlearn.cli import main
-from everlearn.data import Core50, Patterns, Source, core50, core50_fetch, core50_frames, core50_lists, mapped
+from everlearn.data import (
+    Core50,
+    Patterns,
+    Source,
+    core50,
+    core50_fetch,
+    core50_filelists,
+    core50_frames,
+    core50_lists,
+    mapped,
+)
 from everlearn.data.core50_frames import arranged, name, number, object_of, official, parse, session_of
-from everlearn.data.core50_lists import PROTOCOLS, batches
+from everlearn.data.core50_lists import batches
+from everlearn.data.core50_protocols import PROTOCOLS
 from everlearn.data.source import Array
 from everlearn.errors import ConfigError, DataError
 from everlearn.runs import Config, run
@@ -337,6 +348,18 @@ def test_file_lists_that_cannot_be_opened_are_named(toy: Path) -> None:
     message(lambda: batches(source, "ni", 1), "This file list cannot be read", f"{path} (No such file or directory)")
 
 
+def test_an_encrypted_archive_of_lists_is_named(toy: Path, tmp_path: Path) -> None:
+    source = core50(32)
+    listed(source, batches(source, "ni", 1).places, tmp_path / "made" / "batches_filelists" / "NI_inc" / "run0")
+    path = Path(shutil.make_archive(str(toy / "batches_filelists"), "zip", tmp_path / "made"))
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        for found in re.finditer(re.escape(mark), bytes(content)):
+            content[found.start() + flags] |= 1
+    path.write_bytes(content)
+    message(lambda: batches(source, "ni", 1), "This archive cannot be read", "batches_filelists.zip", "encrypted")
+
+
 @pytest.mark.parametrize("archive", [False, True])
 def test_a_list_that_is_too_long_is_refused(archive: bool, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is the longest list's length, then a byte less."""
@@ -351,9 +374,9 @@ def test_a_list_that_is_too_long_is_refused(archive: bool, toy: Path, monkeypatc
         shutil.make_archive(str(toy / "batches_filelists"), "zip", toy, "batches_filelists")
         shutil.rmtree(toy / "batches_filelists")
         where = where.replace(f"{toy}/", f"{toy / 'batches_filelists.zip'}:")
-    monkeypatch.setattr(core50_lists, "LINE_LIMIT", most)
+    monkeypatch.setattr(core50_filelists, "LINE_LIMIT", most)
     assert same(batches(source, "ni", 1).places, wanted)
-    monkeypatch.setattr(core50_lists, "LINE_LIMIT", most - 1)
+    monkeypatch.setattr(core50_filelists, "LINE_LIMIT", most - 1)
     message(lambda: batches(source, "ni", 1), f"{where} is too long", f"at most {most - 1:,} bytes, got more")
 
 
