@@ -297,6 +297,19 @@ def test_pretraining_saves_a_network_that_runs_start_from(tmp_path: Path, capsys
         main(["run", "--benchmark=digits", "--strategy=cwr+", f"--weights={out}", *QUICK, f"--out={tmp_path}/r"]) == 0
     )
     assert json.loads((tmp_path / "r" / "config.json").read_text())["weights"] == str(out)
+    before = out.read_bytes()
+    for name in ("checkpoint.safetensors", "checkpoint-before.safetensors"):
+        (tmp_path / "digits.run" / name).unlink(missing_ok=True)
+    assert main(command) == 1  # there is nothing to take weights from: untrained ones are none
+    assert "The checkpoints of this run are gone" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+def test_pretraining_writes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for out in (tmp_path, tmp_path / "mine.run"):
+        assert main(["pretrain", "--benchmark=whole:digits", *QUICK, f"--out={out}"]) == 1
+        assert f"This is no file: expected a file for the weights, got {out}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_pretraining_takes_one_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

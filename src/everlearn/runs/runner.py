@@ -130,14 +130,7 @@ class Runner:
         learnt = self.at[0] - (state is not None and bool(state["before"]))
         records = self.folder.records()
         if state is None and records:
-            raise RunError(
-                sentence(
-                    "The checkpoints of this run are gone",
-                    expected=self.folder.checkpoints.newest,
-                    got=f"{len(records)} records alone",
-                    do=f"Bring it back from a backup, or remove {self.folder.path} to learn anew.",
-                )
-            )
+            raise gone(self.folder)
         self.folder.keep_events(*self.at)
         return self.folder.keep_records(learnt, last_may_lack=state is not None and state["pending"] is not None)
 
@@ -266,11 +259,24 @@ class Runner:
 
 def learner_of(config: Config, folder: RunFolder) -> Strategy:
     """The learner of a run as its last checkpoint has it."""
-    _, _, learner = prepare(config.benchmark, **choices(config))
     state = folder.checkpoints.read()
-    if state is not None:
-        learner.load_state_dict(state["learner"])
+    if state is None:
+        raise gone(folder)
+    _, _, learner = prepare(config.benchmark, **choices(config))
+    learner.load_state_dict(state["learner"])
     return learner
+
+
+def gone(folder: RunFolder) -> RunError:
+    """That what was learnt is not there any more, though there are records of it."""
+    return RunError(
+        sentence(
+            "The checkpoints of this run are gone",
+            expected=folder.checkpoints.newest,
+            got=f"{len(folder.records())} records alone",
+            do=f"Bring it back from a backup, or remove {folder.path} to learn anew.",
+        )
+    )
 
 
 def choices(config: Config) -> dict[str, Any]:

@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 
-from everlearn import data, models
+from everlearn import data
+from everlearn.benchmarks.networks import SIDES
 from everlearn.catalogue import WHOLE
 from everlearn.data.core50_lists import batches
-from everlearn.data.scaling import scaled
-from everlearn.data.source import Patterns, Source
+from everlearn.data.source import Source
 from everlearn.errors import ConfigError, sentence
-from everlearn.models import Network, cifarnet, small
-from everlearn.parallel import ALONE, Ranks
-from everlearn.presets import build
-from everlearn.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
-from everlearn.strategy import Strategy
 from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_generator
-from everlearn.weights import load_weights, read_about
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ def _cifar_split(count: int) -> Callable[[str, Source, int], Stream]:
     return stream
 
 
-def _whole(name: str, source: Source, run: int) -> Stream:
+def whole(name: str, source: Source, run: int) -> Stream:
     """One batch with everything in it."""
     return nc(name, source, [list(range(len(source.classes)))])
 
@@ -133,10 +126,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "mini50-ni": Benchmark(data.mini50, _core50_ni, network="small-mini50", setting="small/mini50"),
     "mini50-nic": Benchmark(data.mini50, _core50_nic, network="small-mini50", setting="small/mini50"),
     "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50", setting="small/mini50"),
-    "cifar-10": Benchmark(data.cifar10, _whole, network="cifarnet"),
-    "cifar-100": Benchmark(data.cifar100, _whole, network="cifarnet"),
+    "cifar-10": Benchmark(data.cifar10, whole, network="cifarnet"),
+    "cifar-100": Benchmark(data.cifar100, whole, network="cifarnet"),
     **{f"core50-{name}": replace(CORE50, stream=_core50(name)) for name in ("nc", "ni", "nic", "25x2")},
-    "core50-whole": replace(CORE50, stream=_whole),
+    "core50-whole": replace(CORE50, stream=whole),
     **{f"core50-nicv2-{n}": replace(CORE50, stream=_core50(f"nicv2-{n}")) for n in (79, 196, 391)},
     "icifar-100": Benchmark(
         data.cifar100,
@@ -168,21 +161,6 @@ SOURCES: dict[str, Callable[[], Source]] = {
 """Sources by name, for whole:NAME."""
 
 
-SIDES = {"caffenet-128": 128, "caffenet-128-conv": 128, "googlenet-128": 128, "nin-128": 128}
-SIDES |= {"caffenet": 227, "googlenet": 224, "efficientnet-lite0": 224, "efficientnet-lite0-imagenet": 224}
-"""What a folder of images is scaled to for a network; for others, 32 pixels."""
-ANY_SIDE = ("resnet-18", "resnet-50", "efficientnet-lite0", "efficientnet-lite0-imagenet")
-"""Networks for RGB of 32 × 32 pixels and more."""
-ANY_SHAPE = ("small",)
-
-
-def _for_network(name: str, source: Source) -> Source:
-    """A source as a network takes it."""
-    if name in ANY_SHAPE:
-        return source
-    return scaled(source, max(32, *source.shape[1:]) if name in ANY_SIDE else SIDES.get(name, 32))
-
-
 def _source(name: str, network: str | None = None) -> Source:
     """A source by name, a .npz file or a folder of images, which are scaled for the network."""
     path = Path(name)
@@ -210,7 +188,7 @@ def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     network: that folders of images are scaled for.
     """
     if name.startswith(WHOLE):
-        return Benchmark(partial(_source, name.removeprefix(WHOLE), network), _whole)
+        return Benchmark(partial(_source, name.removeprefix(WHOLE), network), whole)
     base, *variants = name.split("+")
     if base not in BENCHMARKS:
         raise ConfigError(
@@ -222,136 +200,3 @@ def benchmark_of(name: str, network: str | None = None) -> Benchmark:
         known = [f"{base}+{variant}" for variant in chosen.variants] or "none"
         raise ConfigError(sentence("Unknown variant", expected=known, got=repr(name), do="Choose one or several."))
     return chosen.varied(variants)
-
-
-def make_network(name: str, source: Source, seed: int) -> Network:
-    """A network by name, for the patterns and classes of a source."""
-    classes, bytes_ = len(source.classes), source.train.x.dtype == np.uint8
-    makers: Mapping[str, Callable[[], Network]] = {
-        "small": lambda: small(classes, source.shape, normalise=bytes_, seed=seed),
-        "small-mini50": lambda: small_mini50(classes, seed=seed),
-        "cifarnet": lambda: cifarnet(classes, normalise=bytes_, seed=seed),
-        "cifarnet-cifar10": lambda: cifarnet_cifar10(classes, normalise=bytes_, seed=seed),
-        "caffenet-128": lambda: models.caffenet_128(classes, seed=seed),
-        "caffenet-128-conv": lambda: models.caffenet_128(classes, fully_connected=False, seed=seed),
-        "caffenet": lambda: models.caffenet(classes, seed=seed),
-        "googlenet-128": lambda: models.googlenet_128(classes, seed=seed),
-        "googlenet": lambda: models.googlenet(classes, seed=seed),
-        "nin-128": lambda: models.nin_128(classes, seed=seed),
-        "resnet-18": lambda: models.resnet_18(classes, source.shape, normalise=bytes_, seed=seed),
-        "resnet-32": lambda: models.resnet_32(classes, normalise=bytes_, seed=seed),
-        "resnet-50": lambda: models.resnet_50(classes, source.shape, normalise=bytes_, seed=seed),
-        "efficientnet-lite0": lambda: models.efficientnet_lite0(classes, source.shape, normalise=bytes_, seed=seed),
-        "efficientnet-lite0-imagenet": lambda: efficientnet_lite0_imagenet(
-            classes, source.shape, normalise=bytes_, seed=seed
-        ),
-    }
-    if name not in makers:
-        raise ConfigError(
-            sentence("Unknown network", expected=f"one of {list(makers)}", got=repr(name), do="Choose one.")
-        )
-    return makers[name]()
-
-
-def prepare(
-    benchmark: str,
-    *,
-    strategy: str,
-    run: int = 1,
-    setting: str | None = None,
-    network: str | None = None,
-    weights: str | None = None,
-    knobs: Mapping[str, Any] | None = None,
-    seed: int = 1,
-    held_out: float = 0.0,
-    device: str = "cpu",
-    ranks: Ranks = ALONE,
-) -> tuple[Stream, Patterns, Strategy]:
-    """The stream of a run, the patterns to test on, and a learner that has seen nothing yet.
-
-    weights: a file of weights of ours that the network starts from. ranks: the processes that learn it together.
-    """
-    check_device(device)
-    chosen = benchmark_of(benchmark, network)
-    refuse_known(benchmark, network or chosen.network, weights)
-    stream = stream_of(benchmark, network, run)
-    if held_out:
-        stream = hold_out(stream, held_out, seed)
-    net = make_network(network or chosen.network, stream.source, seed)
-    if weights is not None:
-        load_weights(weights, net)
-    learner = build(
-        strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks
-    )
-    return stream, stream.test, learner
-
-
-def stream_of(benchmark: str, network: str | None, run: int) -> Stream:
-    """The batches of a run, as a network takes their patterns."""
-    chosen = benchmark_of(benchmark, network)
-    source = chosen.source()
-    if chosen.stream is _whole:
-        source = _for_network(network or chosen.network, source)
-    return chosen.stream(benchmark, source, run)
-
-
-def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
-    """Refuse to begin CIFAR-10/100 Split with weights that have learnt CIFAR-10 already: it is B_1.
-
-    >>> refuse_known("cifar-split-6", "cifarnet-cifar10", None)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    everlearn.errors.ConfigError: These weights know B_1 already: expected ..., got cifarnet-cifar10. ...
-    """
-    if not benchmark.startswith("cifar-split"):
-        return
-    if network == "cifarnet-cifar10" or (weights is not None and read_about(weights).get("benchmark") == "cifar-10"):
-        raise ConfigError(
-            sentence(
-                "These weights know B_1 already",
-                expected="weights that have not learnt CIFAR-10, which is B_1 of this stream",
-                got=weights or network,
-                do="Start from random ones: --network cifarnet.",
-            )
-        )
-
-
-def check_device(name: str) -> None:
-    """Refuse a device that is not there.
-
-    >>> check_device("abacus")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    everlearn.errors.ConfigError: This device cannot be used: expected cpu, ..., got 'abacus' ...
-    """
-    try:
-        float(torch.zeros(1, device=name))
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(
-            sentence(
-                "This device cannot be used",
-                expected="cpu, or one that PyTorch finds here",
-                got=f"{name!r} ({str(error).splitlines()[0]})",
-                do="Choose another --device.",
-            )
-        ) from error
-
-
-def hold_out(stream: Stream, share: float, seed: int) -> Stream:
-    """The stream with a part of its training patterns in place of the test set; batches left empty are dropped.
-
-    Where every batch is of several sessions, whole sessions are held out, since the test set is of other sessions too;
-    else a share of every class of every batch; which, the seed says.
-    """
-    train, rng = stream.source.train, np.random.default_rng(seed)
-    sessions = np.unique(train.session)
-    out = rng.permutation(sessions)[: max(1, round(share * len(sessions)))]
-    by_session = np.isin(train.session, out)
-    if len(sessions) > 1 and not any(by_session[places].all() for places in stream.indices):
-        held = by_session
-    else:
-        rng = np.random.default_rng(seed)
-        held = np.zeros(len(train), dtype=bool)
-        for places in (places[train.y[places] == c] for c in np.unique(train.y) for places in stream.indices):
-            held[rng.permutation(places)[: min(len(places) - 1, max(1, round(share * len(places))))]] = len(places) > 1
-    test = Patterns(train.x[held], train.y[held], train.session[held])
-    kept = tuple(places[~held[places]] for places in stream.indices)
-    return replace(stream, source=replace(stream.source, test=test), indices=tuple(filter(len, kept)))

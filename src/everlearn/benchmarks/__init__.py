@@ -1,0 +1,17 @@
+"""Benchmarks: a source, the stream of each run, and the network and setting that go with it."""
+
+from everlearn.benchmarks.known import BENCHMARKS, Benchmark, benchmark_of, object_groups
+from everlearn.benchmarks.networks import make_network
+from everlearn.benchmarks.preparing import check_device, hold_out, prepare, stream_of
+
+__all__ = [
+    "BENCHMARKS",
+    "Benchmark",
+    "benchmark_of",
+    "check_device",
+    "hold_out",
+    "make_network",
+    "object_groups",
+    "prepare",
+    "stream_of",
+]
