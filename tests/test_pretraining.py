@@ -9,11 +9,13 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from everlearn import pretraining
 from everlearn.data import cifar10
 from everlearn.data.folder import data_folder
 from everlearn.models import Network, cifarnet
 from everlearn.pretraining import cifarnet_cifar10
 from everlearn.weights import read_about
+from tests.toys import assert_same_state
 
 CIFAR100 = Path(__file__).parents[2] / "shared" / "data" / "cifar100"
 needs_cifar100 = pytest.mark.skipif(not CIFAR100.is_dir(), reason="needs the images in ../shared/data/cifar100")
@@ -84,3 +86,17 @@ def test_it_recognises_cifar_10() -> None:
         parts = torch.split(torch.from_numpy(test.x), 1000)
         predicted = torch.cat([network(x)[0].argmax(dim=1) for x in parts])
     assert float((predicted == torch.from_numpy(test.y)).float().mean()) >= 0.76
+
+
+def test_mini50_s_trunk_has_the_same_bits_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for it first: `everlearn data get` uses all cores elsewhere, a run one."""
+    monkeypatch.setitem(pretraining.KNOBS, "training.first.epochs", 1)
+    before, trunks = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            trunks.append(pretraining.pretrain()["trunk"])
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert_same_state(*trunks)
