@@ -214,9 +214,10 @@ def test_cifar_split_never_starts_from_cifar_10(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="know B_1 already"):
         prepare("cifar-split-6", strategy="naive", network="cifarnet-cifar10")
     file = tmp_path / "mine.safetensors"
-    save_weights(file, models.cifarnet(10), about={"benchmark": "cifar-10"})
-    with pytest.raises(ConfigError, match=rf"know B_1 already: .*got {re.escape(str(file))}\."):
-        prepare("cifar-split-11", strategy="naive", weights=str(file))
+    for benchmark in ("cifar-10", "whole:cifar10"):
+        save_weights(file, models.cifarnet(10), about={"benchmark": benchmark})
+        with pytest.raises(ConfigError, match=rf"know B_1 already: .*got {re.escape(str(file))}\."):
+            prepare("cifar-split-11", strategy="naive", weights=str(file))
 
 
 def test_absent_data_are_told_once_before_anything_is_learnt(

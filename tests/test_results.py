@@ -81,6 +81,15 @@ def test_an_experiment_is_published(experiment: Path, tmp_path: Path) -> None:
     )
 
 
+def test_what_is_not_there_is_not_published(experiment: Path, tmp_path: Path) -> None:
+    target = tmp_path / "docs" / "ablation"
+    publish(experiment, target)
+    before = sorted(path.name for path in target.iterdir())
+    with pytest.raises(SystemExit, match="nothing was published"):
+        publish(experiment.parent / "misspelt", target)
+    assert sorted(path.name for path in target.iterdir()) == before
+
+
 def test_the_archive_does_not_depend_on_when_it_is_made(experiment: Path) -> None:
     files = sorted(experiment.rglob("records.jsonl"))
     before = packed(experiment, files)

@@ -130,6 +130,8 @@ def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"another search: expected \{'seeds': 1\}, got \{'seeds': 2\}"):
         Search(config("naive"), trials=1, seeds=2).run(tmp_path)
     assert len(Search(config("naive"), trials=2).run(tmp_path)["scores"]) == 2  # more trials are the same search
+    with pytest.raises(RunError, match=r"another search: expected \{'starts': .*got \{'starts': .*0\.003"):
+        Search(config("naive"), trials=3, starts=({"training.first.eta": 0.003},)).run(tmp_path)
 
 
 def test_a_point_that_diverges_is_worth_nothing(tmp_path: Path) -> None:
@@ -288,6 +290,7 @@ def test_a_search_that_goes_on_elsewhere_says_so(tmp_path: Path) -> None:
     Search(config("naive"), trials=1).run(tmp_path)
     with pytest.warns(RunWarning, match=r"goes on elsewhere: .*threads: 1 before, 2 now.*compared all the same"):
         Search(config("naive", threads=2), trials=2).run(tmp_path)
+    Search(config("naive"), trials=2).run(tmp_path)  # all is made: it goes on nowhere
     torch.set_num_threads(1)
 
 

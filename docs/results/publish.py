@@ -25,13 +25,15 @@ ABOUT = "about.md"
 
 def publish(folder: Path, target: Path) -> None:
     """One experiment."""
+    files = sorted(path for path in folder.rglob("*") if path.name in KEPT)
+    drawn = sorted(path for path in (folder / "figures").glob("*") if path.suffix in (".png", ".md"))
+    if not files or not drawn:
+        raise SystemExit(f"{folder} has no runs, or no figures: nothing was published.")
     target.mkdir(parents=True, exist_ok=True)
     for path in target.iterdir():
         if path.name != ABOUT:
             path.unlink()
-    files = sorted(path for path in folder.rglob("*") if path.name in KEPT)
     (target / "records.tar.xz").write_bytes(packed(folder, files))
-    drawn = sorted(path for path in (folder / "figures").iterdir() if path.suffix in (".png", ".md"))
     for path in drawn:
         shutil.copyfile(path, target / path.name)
     configs = [json.loads(path.read_text()) for path in files if path.name == "config.json"]

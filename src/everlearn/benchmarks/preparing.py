@@ -17,6 +17,8 @@ from everlearn.strategy import Strategy
 from everlearn.streams import Stream
 from everlearn.weights import load_weights, read_about
 
+CIFAR10 = ("cifar-10", "whole:cifar10")
+
 
 def prepare(
     benchmark: str,
@@ -40,6 +42,8 @@ def prepare(
     chosen = benchmark_of(benchmark, network)
     refuse_known(benchmark, network or chosen.network, weights)
     stream = stream_of(benchmark, network, run)
+    if chosen.stream is whole:
+        stream = replace(stream, source=for_network(network or chosen.network, stream.source))
     if held_out:
         stream = hold_out(stream, held_out, seed)
     net = make_network(network or chosen.network, stream.source, seed)
@@ -52,12 +56,9 @@ def prepare(
 
 
 def stream_of(benchmark: str, network: str | None, run: int) -> Stream:
-    """The batches of a run, as a network takes their patterns."""
+    """The batches of a run, with patterns as they are, not as a network takes them."""
     chosen = benchmark_of(benchmark, network)
-    source = chosen.source()
-    if chosen.stream is whole:
-        source = for_network(network or chosen.network, source)
-    return chosen.stream(benchmark, source, run)
+    return chosen.stream(benchmark, chosen.source(), run)
 
 
 def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
@@ -69,7 +70,7 @@ def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
     """
     if not benchmark.startswith("cifar-split"):
         return
-    if network == "cifarnet-cifar10" or (weights is not None and read_about(weights).get("benchmark") == "cifar-10"):
+    if network == "cifarnet-cifar10" or (weights is not None and read_about(weights).get("benchmark") in CIFAR10):
         raise ConfigError(
             sentence(
                 "These weights know B_1 already",

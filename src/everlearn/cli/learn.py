@@ -228,7 +228,7 @@ def check_log(arguments: argparse.Namespace) -> None:
             sentence(
                 "--log has nothing to log",
                 expected="runs after the search, since trials are scored and removed",
-                got="--runs 0",
+                got="no --runs",
                 do="Give --runs, or leave --log out.",
             )
         )

@@ -26,7 +26,7 @@ _SIZES = ("-128", "-cifar10")
 
 
 def known(config: Config | None) -> str | None:
-    """The paper's final accuracy for such a run, in per cent and in words; None where its text gives no number.
+    """What the paper's text says in numbers of such a run: its final accuracy in per cent, or words; else None.
 
     >>> known(Config({}, "core50", "ar1", 1, network="googlenet")), known(Config({}, "core50", "ewc", 1))
     ('about 70', None)

@@ -25,8 +25,8 @@ def markdown_table(series: Sequence[Series]) -> str:
     benchmark = first_of(series, "markdown_table").benchmark
     note = (
         f"Accuracy on {escaped(benchmark)} after the last batch: mean ± {DEVIATION} over finished runs. Epochs: on "
-        "B_1, and on later batches where they are others. Backward transfer: in points. Paper: on the fixed test "
-        "set, where its text gives a number"
+        "B_1, and on later batches where they are others. Backward transfer: in points. Paper: where its text gives "
+        "a number; accuracies on the fixed test set"
     )
     note += ", of networks that start from ImageNet's weights." if benchmark.startswith("core50") else "."
     return "\n".join([*lines, "", note, ""])

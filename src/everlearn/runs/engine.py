@@ -166,7 +166,7 @@ c: No light. Mend them and give the same command again; what is done is not lear
             f"{those[0]}{f' and {len(those) - 1} more' if those[1:] else ''}: {error}"
             for error, those in list(folders.items())[:TOLD]
         ]
-        told += [f"{len(folders) - TOLD} other errors"] if folders.keys() - list(folders)[:TOLD] else []
+        told += [f"other errors: {len(folders) - TOLD}"] if len(folders) > TOLD else []
         raise RunError(
             sentence(
                 "Some runs failed",

@@ -25,13 +25,13 @@ def pretrain(
         raise ConfigError(
             sentence("This is no file", expected="a file for the weights", got=out, do="E.g. --out mine.safetensors.")
         )
-    stream = stream_of(config.benchmark, config.network, config.run)
-    if len(stream) != 1:
+    batches = len(stream_of(config.benchmark, config.network, config.run))
+    if batches != 1:
         raise ConfigError(
             sentence(
                 "Pre-training takes everything at once",
                 expected="a benchmark of one batch",
-                got=f"{config.benchmark}, with {len(stream)} batches",
+                got=f"{config.benchmark}, with {batches} batches",
                 do="E.g. --benchmark cifar-10, or --benchmark whole:PATH for data of your own.",
             )
         )

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -27,11 +27,12 @@ def main() -> int:
     try:
         while True:
             answer = learn(**json.loads(jobs.get()))
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
+            with suppress(BrokenPipeError):  # nobody reads it: `listen` ends this process
+                sys.stdout.write(json.dumps(answer) + "\n")
+                sys.stdout.flush()
             if answer["stopped"]:
                 return 130
-    except (KeyboardInterrupt, BrokenPipeError):  # nobody reads on
+    except KeyboardInterrupt:
         return 130
 
 

@@ -20,7 +20,7 @@ from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.folder import RunFolder, one_process
 from everlearn.runs.place import machine, moved, versions
 from everlearn.runs.runner import OnProgress, choices
-from everlearn.tuning.space import Range, Space
+from everlearn.tuning.space import Point, Range, Space
 
 if TYPE_CHECKING:
     import optuna
@@ -94,8 +94,8 @@ class Search:
             direction="maximize",
             pruner=optuna.pruners.PercentilePruner(100 - HOPELESS, n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
         )
-        self._settle(study, folder)
         given = [space.place(start) for start in self.starts] or [space.first]
+        self._settle(study, folder, given)
         for point in given[len(study.get_trials(deepcopy=False)) :]:  # all of them, but after a kill right here
             study.enqueue_trial(point)
         with bar(self.trials, self.config.strategy) as progress:
@@ -124,14 +124,14 @@ class Search:
         sizes = [len(chosen) for chosen in stream.indices]
         return Space(learner.slots, self.etas, sizes, fixed=self.config.knobs)
 
-    def _settle(self, study: "optuna.Study", folder: Path) -> None:
+    def _settle(self, study: "optuna.Study", folder: Path, given: list[Point]) -> None:
         """Refuse to go on with a search of another kind: its trials could not be compared with these.
 
         One that goes on elsewhere is told of. What trials that were told of have left is removed.
         """
         config = {name: value for name, value in self.config.to_json().items() if name not in (*PLACE, *SHARES)}
-        mine: dict[str, Any] = {**config, "seeds": self.seeds, "etas": list(self.etas)}
-        theirs = study.user_attrs.get("search", mine)
+        mine: dict[str, Any] = {**config, "seeds": self.seeds, "etas": list(self.etas), "starts": given}
+        theirs = {"starts": given, **study.user_attrs.get("search", mine)}
         differ = [name for name in mine if theirs.get(name) != mine[name]]
         if differ:
             raise RunError(
@@ -143,9 +143,10 @@ class Search:
                 )
             )
         study.set_user_attr("search", mine)
-        here = {**{name: getattr(self.config, name) for name in PLACE}, **versions(), "machine": machine()}
-        moved(folder, study.user_attrs.get("place", here), here, kept="its scores are compared all the same")
-        study.set_user_attr("place", here)
+        if len(self._made(study)) < self.trials:
+            here = {**{name: getattr(self.config, name) for name in PLACE}, **versions(), "machine": machine()}
+            moved(folder, study.user_attrs.get("place", here), here, kept="its scores are compared all the same")
+            study.set_user_attr("place", here)
         running = {_name(trial) for trial in _running(study)}
         for path in folder.glob("trial-*"):
             if path.name not in running:

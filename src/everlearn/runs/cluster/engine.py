@@ -110,10 +110,11 @@ class RayEngine:
     def run(self, config: Config, path: Path, *, checkpoint_every: float, on_progress: OnProgress) -> Records:
         """Learn one run; from any thread. An error of `on_progress`, told of every record, ends the run."""
         job = Job(config, path, checkpoint_every, on_progress=on_progress)
-        records = self._submit(job).result()
-        for words in job.warned:
-            warnings.warn(f"{path}: {words}", RunWarning, stacklevel=2)
-        return records
+        try:
+            return self._submit(job).result()
+        finally:
+            for words in job.warned:
+                warnings.warn(f"{path}: {words}", RunWarning, stacklevel=2)
 
     def _submit(self, job: Job) -> "Future[Records]":
         try:
