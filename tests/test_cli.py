@@ -189,6 +189,21 @@ def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_pa
         assert read_lines(folder / "records.jsonl") == []
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--strategies=naive,ar2"], "everlearn: ar2: Unknown strategy"),
+        (["--strategies=ar1,naive", "--set=si.lam=10"], "everlearn: naive: "),
+    ],
+)
+def test_compare_looks_before_it_learns(
+    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "--benchmark=digits", *options, f"--out={tmp_path / 'out'}"]) == 1
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_stopped_runs_warned_of_is_told(tmp_path: Path) -> None:
     """A damaged checkpoint is replaced at once: if this were not told now, nobody would ever know."""
     call = [

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -403,6 +404,11 @@ def test_doctor_says_it_and_the_exit_code_tells(tmp_path: Path, capsys: pytest.C
     write_run(tmp_path / "good", "mini50", "ar1")
     assert main(["doctor", str(tmp_path / "good")]) == 0
     assert "GREEN  No alarm" in capsys.readouterr().out
+    for learnt in (0, 1):
+        write_run(tmp_path / "young" / str(learnt), "mini50", "ar1", upto=learnt)
+        assert main(["doctor", str(tmp_path / "young" / str(learnt))]) == 0
+        assert "No alarm yet: with fewer than two batches" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "young")
     assert main(["doctor", str(tmp_path)]) == 3
     out = capsys.readouterr().out
     assert "RED  Forgetting. After B_2 to B_9, on average" in out

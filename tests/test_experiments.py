@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from everlearn import catalogue, models
+from everlearn import catalogue, data, models
 from everlearn.benchmarks import benchmark_of, prepare
 from everlearn.cli import main
 from everlearn.data.scaling import scaled
@@ -262,14 +262,31 @@ def test_no_runs_at_all_are_refused_at_once(command: list[str], capsys: pytest.C
 
 
 def test_joined_batches_are_the_same_classes() -> None:
-    from everlearn import benchmarks, data
-
     y = np.repeat(np.arange(100), 2)
     x = np.zeros((200, 3, 32, 32), dtype=np.uint8)
     source = data.Source("toy", data.Patterns(x, y), data.Patterns(x, y), tuple(map(str, range(100))))
-    plain, joined = (benchmarks.benchmark_of(n).stream(n, source, 3) for n in ("icifar-100", "icifar-100+joined"))
+    plain, joined = (benchmark_of(n).stream(n, source, 3) for n in ("icifar-100", "icifar-100+joined"))
     assert [len(batch) for batch in joined.batches] == [10, 30, 30, 30]
     assert set(joined.batches[1]) == {c for batch in plain.batches[1:4] for c in batch}
+
+
+# --- data of one's own ------------------------------------------------------------------------------
+
+
+def test_own_data_come_so_many_classes_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Real digits in a file, four classes at a time: the last batch has what is left, and each run its own order."""
+    train, test = data.digits().train, data.digits().test
+    np.savez(tmp_path / "mine.npz", x_train=train.x, y_train=train.y, x_test=test.x, y_test=test.y)
+    benchmark = f"split-4:{tmp_path / 'mine.npz'}"
+    streams = [prepare(benchmark, strategy="ar1", run=run)[0] for run in (1, 2)]
+    assert [[len(batch) for batch in stream.batches] for stream in streams] == [[4, 4, 2]] * 2
+    assert streams[0].batches != streams[1].batches
+    command = ["compare", f"--benchmark={benchmark}", "--strategies=cwr+", *QUICK, f"--out={tmp_path / 'out'}"]
+    assert main(command) == 0
+    assert "cwr+ *" in capsys.readouterr().out
+    assert "mine.npz, 4 classes at a time" in json.loads((tmp_path / "out/cwr+/run-1/config.json").read_text())["about"]
+    with pytest.raises(ConfigError, match=r"For data of your own: split-2:"):
+        prepare(str(tmp_path / "mine.npz"), strategy="ar1")
 
 
 # --- pre-training -----------------------------------------------------------------------------------

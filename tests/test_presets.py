@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
 from everlearn import PRESETS, Slots, build, preset
+from everlearn.errors import NetworkError
 from everlearn.heads import CWR, CWRStar, Plain
 from everlearn.models import cifarnet
 from everlearn.paper import PAPER
@@ -175,3 +177,8 @@ def test_the_paper_s_preset_fits_its_network() -> None:
     learner = build("ar1", cifarnet(classes=100), setting="cifarnet/icifar-100")
     assert learner.storage().paper == 100 * 512 + 2 * (1_297_028 - 100 * 512)
     assert learner.storage().formula == "s·pn + 2·(m − s·pn)"
+
+
+def test_a_module_that_is_no_network_is_refused() -> None:
+    with pytest.raises(NetworkError, match=r"expected an everlearn.models.Network, got Linear\. Wrap a module"):
+        build("ar1", nn.Linear(2, 2))  # type: ignore[arg-type]

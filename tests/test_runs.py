@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from everlearn.benchmarks import BENCHMARKS
-from everlearn.errors import ConfigError, RunError
+from everlearn.errors import ConfigError, DataError, RunError
 from everlearn.learner import Learner, Step
 from everlearn.presets import SETTINGS, preset, with_knobs
 from everlearn.runs import Config, RunFolder, measure, run
-from everlearn.runs.config import from_file, plain
+from everlearn.runs.config import knobs_from, plain
 from everlearn.runs.folder import is_finished, read_lines
 from everlearn.state import load_state
 from tests.kills import without_times
@@ -168,6 +168,14 @@ def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
         run(other, tmp_path)
 
 
+def test_a_folder_that_has_learnt_nothing_takes_another_config(tmp_path: Path) -> None:
+    """A run that was refused or diverged in its first steps, given again with something mended."""
+    with pytest.raises(DataError, match="wrong shape"):
+        run(config(batches=1, network="cifarnet"), tmp_path)
+    assert len(run(config(batches=1), tmp_path)) == 1
+    assert json.loads((tmp_path / "config.json").read_text())["network"] is None
+
+
 def test_a_setting_that_was_changed_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by another version: the config is the same, what it stands for is not."""
     mine = config(batches=1, setting="small/digits")
@@ -214,14 +222,12 @@ def test_seeds_and_threads_are_settled_by_the_config(tmp_path: Path) -> None:
 
 def test_configs_from_files(tmp_path: Path) -> None:
     toml = tmp_path / "a.toml"
-    toml.write_text(
-        'benchmark = "digits"\nstrategy = "si"\n[knobs.si]\nlam = 4e5\n[knobs.training.first]\nepochs = 2\n'
-    )
-    assert from_file(toml)["knobs"] == {"si.lam": 4e5, "training.first.epochs": 2}
-    for text, message in (("benchmark = ", "cannot be read"), ("nose = 1", "Unknown names")):
+    toml.write_text("[knobs.si]\nlam = 4e5\n[knobs.training.first]\nepochs = 2\n")
+    assert knobs_from(toml) == {"si.lam": 4e5, "training.first.epochs": 2}
+    for text, message in (("benchmark = ", "cannot be read"), ("seed = 7", r"knobs alone: .*got \['seed'\]")):
         toml.write_text(text)
         with pytest.raises(ConfigError, match=message):
-            from_file(toml)
+            knobs_from(toml)
     for bad in ({"run": 0}, {"threads": 0}, {"batches": 0}, {"held_out": 1.0}, {"run": "1"}):
         with pytest.raises(ConfigError, match="expected"):
             config(**bad)

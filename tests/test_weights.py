@@ -898,6 +898,14 @@ def test_damaged_files_of_ours(tmp_path: Path) -> None:
     assert_unchanged(network, before)
 
 
+@pytest.mark.parametrize("suffix", [".pth", ".caffemodel"])
+def test_other_people_s_weights_are_to_be_imported_first(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"theirs{suffix}"
+    torch.save({"a": torch.zeros(1)}, path)
+    with pytest.raises(DataError, match=rf"got a \{suffix} file. Import it first: everlearn weights FILE"):
+        load_weights(path, cifarnet(3))
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 

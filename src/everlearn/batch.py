@@ -174,3 +174,16 @@ def check_labels(y: Array) -> Tensor:
             )
         )
     return labels
+
+
+def check_batch(batch: object) -> None:
+    """Refuse what is no batch.
+
+    >>> check_batch(([1.0], [0]))
+    Traceback (most recent call last):
+    everlearn.errors.DataError: This is no batch: expected a Batch, got tuple. Pass Batch(x, y).
+    """
+    if not isinstance(batch, Batch):
+        raise DataError(
+            sentence("This is no batch", expected="a Batch", got=type(batch).__name__, do="Pass Batch(x, y).")
+        )

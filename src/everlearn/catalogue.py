@@ -1,5 +1,7 @@
 """What there is, in a sentence each; no PyTorch is imported to list it."""
 
+import re
+
 STRATEGIES = {
     "naive": "go on training, with nothing against forgetting",
     "cumulative": "train on all batches so far: the upper bound",
@@ -47,8 +49,18 @@ BENCHMARKS = {
 }
 """Every benchmark."""
 
-WHOLE = "whole:"
-"""Before the name or the path of any source: the source as one batch."""
+_OWN = re.compile(r"(?:whole|split-([1-9]\d*)):(.+)")
+
+
+def own(benchmark: str) -> tuple[int | None, str] | None:
+    """How many classes at a time, None for all, and the name or path of a source of one's own; None for a benchmark.
+
+    >>> own("whole:cifar10"), own("split-5:photos/"), own("icifar-100")
+    ((None, 'cifar10'), (5, 'photos/'), None)
+    """
+    found = _OWN.fullmatch(benchmark)
+    return (int(found[1]) if found[1] else None, found[2]) if found else None
+
 
 VARIANTS = {
     "categories": "the ten categories as classes",
@@ -65,8 +77,9 @@ def about(benchmark: str) -> str:
     >>> about("core50-ni+test20").partition(":")[2]
     ' eight sessions of all objects; every 20th test pattern only'
     """
-    if benchmark.startswith(WHOLE):
-        return f"{benchmark.removeprefix(WHOLE)} as one batch"
+    if (mine := own(benchmark)) is not None:
+        count, source = mine
+        return f"{source} as one batch" if count is None else f"{source}, {count} classes at a time"
     base, *variants = benchmark.split("+")
     return "; ".join([BENCHMARKS[base], *(VARIANTS[variant] for variant in variants)])
 

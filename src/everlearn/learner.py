@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from everlearn.batch import Array, Batch
+from everlearn.batch import Array, Batch, check_batch
 from everlearn.evaluation import Accuracy, accuracy
 from everlearn.state import State
 from everlearn.storage import Ledger
@@ -102,6 +102,7 @@ class Learner(ABC):
 
     def evaluate(self, batch: Batch, *, task: int | None = None) -> Accuracy:
         """Accuracy over all rows and over the classes seen; task: with scores over one batch's classes (MT)."""
+        check_batch(batch)
         y = batch.y.cpu().numpy()
         if task is not None:
             known = accuracy(self.predict(batch.x, batch=task).numpy(), y)

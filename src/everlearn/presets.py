@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from everlearn.errors import ConfigError, sentence
+from everlearn.errors import ConfigError, NetworkError, sentence
 from everlearn.heads import CWR, CWRStar, PerTask, Plain
 from everlearn.knobs import check, knob_names
 from everlearn.memories import Everything, NoMemory
@@ -95,6 +95,15 @@ def build(
     >>> build("ar1", small(classes=10), knobs={"si.lam": 1e4}).regulariser.lam
     10000.0
     """
+    if not isinstance(network, Network):
+        raise NetworkError(
+            sentence(
+                "This is no network of ours",
+                expected="an everlearn.models.Network",
+                got=type(network).__name__,
+                do="Wrap a module of your own: everlearn.models.wrap(module, ...).",
+            )
+        )
     return Strategy(network, preset(name, setting, knobs), seed=seed, device=device, ranks=ranks)
 
 

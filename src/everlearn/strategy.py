@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from everlearn import passes
-from everlearn.batch import Array, Batch, check_patterns
+from everlearn.batch import Array, Batch, check_batch, check_patterns
 from everlearn.equations import L_cross
 from everlearn.errors import DataError, NotFiniteError, StateError, sentence
 from everlearn.heads import PerTask
@@ -287,10 +287,7 @@ class Strategy(Learner):
             met |= set(classes)
 
     def _check(self, batch: Batch) -> None:
-        if not isinstance(batch, Batch):
-            raise DataError(
-                sentence("This is no batch", expected="a Batch", got=type(batch).__name__, do="Pass Batch(x, y).")
-            )
+        check_batch(batch)
         self.network.check_input(batch.x)
         if self.within_ is None:
             self.head.check(batch.classes)

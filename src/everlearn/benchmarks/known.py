@@ -10,7 +10,7 @@ import numpy as np
 
 from everlearn import data
 from everlearn.benchmarks.networks import SIDES
-from everlearn.catalogue import WHOLE
+from everlearn.catalogue import own
 from everlearn.data.core50_lists import batches
 from everlearn.data.source import Source
 from everlearn.errors import ConfigError, sentence
@@ -22,6 +22,7 @@ class Benchmark:
     """source: loads the data; stream: the stream of a run; network, setting: the defaults.
 
     variants: what `NAME+variant` changes: arguments of the source, or the stream, the network and the setting.
+    scaled: patterns are brought to the size that a network takes.
     """
 
     source: Callable[..., Source]
@@ -29,6 +30,7 @@ class Benchmark:
     network: str = "small"
     setting: str | None = None
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    scaled: bool = False
 
     def varied(self, names: list[str]) -> "Benchmark":
         """This benchmark with these variants."""
@@ -88,7 +90,17 @@ def _cifar_split(count: int) -> Callable[[str, Source, int], Stream]:
     return stream
 
 
-def whole(name: str, source: Source, run: int) -> Stream:
+def _at_a_time(count: int) -> Callable[[str, Source, int], Stream]:
+    """So many classes at a time, in the run's order; the last batch has what is left."""
+
+    def stream(name: str, source: Source, run: int) -> Stream:
+        order = class_order(len(source.classes), run)
+        return nc(name, source, [order[k : k + count] for k in range(0, len(order), count)])
+
+    return stream
+
+
+def _whole(name: str, source: Source, run: int) -> Stream:
     """One batch with everything in it."""
     return nc(name, source, [list(range(len(source.classes)))])
 
@@ -126,10 +138,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "mini50-ni": Benchmark(data.mini50, _core50_ni, network="small-mini50", setting="small/mini50"),
     "mini50-nic": Benchmark(data.mini50, _core50_nic, network="small-mini50", setting="small/mini50"),
     "mini50-25x2": Benchmark(data.mini50, _growing([2] * 25), network="small-mini50", setting="small/mini50"),
-    "cifar-10": Benchmark(data.cifar10, whole, network="cifarnet"),
-    "cifar-100": Benchmark(data.cifar100, whole, network="cifarnet"),
+    "cifar-10": Benchmark(data.cifar10, _whole, network="cifarnet", scaled=True),
+    "cifar-100": Benchmark(data.cifar100, _whole, network="cifarnet", scaled=True),
     **{f"core50-{name}": replace(CORE50, stream=_core50(name)) for name in ("nc", "ni", "nic", "25x2")},
-    "core50-whole": replace(CORE50, stream=whole),
+    "core50-whole": replace(CORE50, stream=_whole, scaled=True),
     **{f"core50-nicv2-{n}": replace(CORE50, stream=_core50(f"nicv2-{n}")) for n in (79, 196, 391)},
     "icifar-100": Benchmark(
         data.cifar100,
@@ -158,7 +170,7 @@ SOURCES: dict[str, Callable[[], Source]] = {
     "mnist": data.mnist,
     "fashion-mnist": data.fashion_mnist,
 }
-"""Sources by name, for whole:NAME."""
+"""Sources by name, for split-N:NAME and whole:NAME."""
 
 
 def _source(name: str, network: str | None = None) -> Source:
@@ -184,16 +196,17 @@ def _source(name: str, network: str | None = None) -> Source:
 def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px.
 
-    whole:SOURCE is any source as one batch, by name (whole:cifar10) or by path (whole:photos/, whole:mine.npz).
-    network: that folders of images are scaled for.
+    split-N:SOURCE is any source, N classes at a time, by name (split-2:mnist) or by path (split-2:photos/,
+    split-5:mine.npz); whole:SOURCE is it as one batch. network: that folders of images are scaled for.
     """
-    if name.startswith(WHOLE):
-        return Benchmark(partial(_source, name.removeprefix(WHOLE), network), whole)
+    if (mine := own(name)) is not None:
+        count, source = mine
+        stream = _whole if count is None else _at_a_time(count)
+        return Benchmark(partial(_source, source, network), stream, scaled=True)
     base, *variants = name.split("+")
     if base not in BENCHMARKS:
-        raise ConfigError(
-            sentence("Unknown benchmark", expected=f"one of {list(BENCHMARKS)}", got=repr(name), do="Choose one.")
-        )
+        do = f"For data of your own: split-2:{name}, two classes at a time." if Path(name).exists() else "Choose one."
+        raise ConfigError(sentence("Unknown benchmark", expected=f"one of {list(BENCHMARKS)}", got=repr(name), do=do))
     chosen = BENCHMARKS[base]
     unknown = [variant for variant in variants if variant not in chosen.variants]
     if unknown:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from everlearn.benchmarks.known import benchmark_of, whole
+from everlearn.benchmarks.known import benchmark_of
 from everlearn.benchmarks.networks import for_network, make_network
 from everlearn.data.source import Patterns
 from everlearn.errors import ConfigError, sentence
@@ -42,7 +42,7 @@ def prepare(
     chosen = benchmark_of(benchmark, network)
     refuse_known(benchmark, network or chosen.network, weights)
     stream = stream_of(benchmark, network, run)
-    if chosen.stream is whole:
+    if chosen.scaled:
         stream = replace(stream, source=for_network(network or chosen.network, stream.source))
     if held_out:
         stream = hold_out(stream, held_out, seed)

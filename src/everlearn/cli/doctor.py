@@ -10,6 +10,8 @@ from everlearn.cli.options import Commands, say
 if TYPE_CHECKING:
     from everlearn.records import Run
 
+ENOUGH = 2
+"""Batches from which on no alarm is good news."""
 RED = 3
 """The exit code where any alarm is red."""
 
@@ -69,7 +71,9 @@ def _words(run: "Run", listed: list[Any], missing: list[str]) -> str:
 
     lines = [f"{run.strategy} on {run.benchmark}, run {run.number}, {run.progress}: {run.folder}"]
     lines += [f"  {alarm.severity.upper()}  {NAMES[alarm.name]}. {alarm.sentence}" for alarm in listed]
-    if not listed:
+    if not listed and len(run.records) < ENOUGH:
+        lines.append("  No alarm yet: with fewer than two batches there is nothing to judge forgetting by.")
+    elif not listed:
         lines.append("  GREEN  No alarm: old classes are kept, new ones are learnt, and nothing else stands out.")
     lines += [f"  not checked  {why}" for why in missing]
     return "".join(plain(line).replace("\n", " ") + "\n" for line in lines)

@@ -125,9 +125,10 @@ def compare(arguments: argparse.Namespace, engine: Any) -> None:
     names = [name.strip() for name in arguments.strategies.split(",")]
     configs = [config_of(arguments, name, run) for name in names for run in range(1, arguments.runs + 1)]
     from everlearn import figures, loggers, report
-    from everlearn.runs.engine import run_folder
+    from everlearn.runs.engine import check_configs, run_folder
 
     loggers.check(arguments.log)
+    check_configs(configs)
     work = [(config, run_folder(arguments.out, config)) for config in configs]
     engine.run_all(work, checkpoint_every=arguments.checkpoint_every, log=arguments.log)
     page = report.write(arguments.out, pictures=figures.pictures)

@@ -1,9 +1,11 @@
 """Options that several commands share, and what they mean."""
 
 import argparse
+import ast
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,29 +112,29 @@ def knob_options(command: argparse.ArgumentParser) -> None:
         dest="knobs",
         help="e.g. si.lam=4e5; may be repeated",
     )
-    command.add_argument("--config", type=Path, metavar="FILE", help="TOML, YAML or JSON; --set comes after it")
+    command.add_argument(
+        "--config", type=Path, metavar="FILE", help="knobs in TOML, YAML or JSON, before those of --set"
+    )
 
 
 def knob_value(text: str) -> Any:
-    """A knob's value from the command line: JSON where it is JSON, else a word.
+    """A knob's value from the command line: JSON or Python where it is such, else a word.
 
-    >>> knob_value("4e5"), knob_value("gradient"), knob_value("[[0.5, 0.9], [0.45, 0.85]]"), knob_value("None")
+    >>> knob_value("4e5"), knob_value("gradient"), knob_value("((0.5, 0.9), (0.45, 0.85))"), knob_value("None")
     (400000.0, 'gradient', [[0.5, 0.9], [0.45, 0.85]], None)
     """
-    words = {"None": None, "True": True, "False": False}
-    if text in words:
-        return words[text]
-    try:
+    with suppress(ValueError):
         return json.loads(text)
-    except ValueError:
-        return text
+    with suppress(ValueError, SyntaxError, TypeError):  # as Python writes it
+        return json.loads(json.dumps(ast.literal_eval(text)))
+    return text
 
 
 def knobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The knobs of --config and --set together."""
-    from everlearn.runs.config import from_file
+    from everlearn.runs.config import knobs_from
 
-    knobs: dict[str, Any] = from_file(arguments.config)["knobs"] if arguments.config else {}
+    knobs = knobs_from(arguments.config) if arguments.config else {}
     for text in arguments.knobs:
         name, equals, value = text.partition("=")
         if not equals:

@@ -192,7 +192,7 @@ class Network(nn.Module):
                     "The patterns are uint8, and this network does not normalise",
                     expected="float32",
                     got=x.dtype,
-                    do="Convert them, or build the network with normalise=Normalise(mean, std).",
+                    do="Convert them, or build the network with normalise=True, of your own with Normalise(mean, std).",
                 )
             )
         return x

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +126,8 @@ def read_settings(path: Path, strategy: str) -> dict[str, Any]:
     return knobs
 
 
-def from_file(path: Path) -> dict[str, Any]:
-    """The values of a TOML, YAML or JSON config file; nested tables under `knobs` become dotted names."""
+def knobs_from(path: Path) -> dict[str, Any]:
+    """The knobs of a TOML, YAML or JSON file, under `knobs`; nested tables become dotted names."""
     try:
         text = path.read_text()
         values: dict[str, Any] = tomllib.loads(text) if path.suffix == ".toml" else yaml.load(text, _Loader) or {}
@@ -141,7 +141,7 @@ def from_file(path: Path) -> dict[str, Any]:
                 do="Mend it.",
             )
         ) from error
-    known = [f.name for f in fields(Config)]
-    unknown = sorted(set(values) - set(known))
-    check(not unknown, "Unknown names in the config", expected=f"among {known}", got=unknown, do=f"Mend {path}.")
-    return {**values, "knobs": flat(values.get("knobs", {}))}
+    others = sorted(set(values) - {"knobs"})
+    do = f"Give what is an option as one, put knobs under `knobs:`, and mend {path}."
+    check(not others, "A config file holds knobs alone", expected=["knobs"], got=others, do=do)
+    return flat(values.get("knobs", {}))

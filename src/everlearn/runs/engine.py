@@ -65,6 +65,15 @@ def _is_left(config: Config, path: Path) -> bool:
         return True
 
 
+def check_configs(configs: Iterable[Config]) -> None:
+    """Raise what is wrong with a strategy's name or a knob before anything is learnt."""
+    for config in configs:
+        try:
+            config.hyperparameters  # noqa: B018
+        except ConfigError as error:
+            raise ConfigError(f"{config.strategy}: {error}") from error
+
+
 def check_streams(configs: Iterable[Config]) -> None:
     """Raise once what all of these runs would: that data are not there, or that a benchmark has no such run."""
     last: dict[tuple[str, str | None], int] = {}

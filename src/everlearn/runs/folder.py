@@ -89,9 +89,11 @@ class RunFolder:
     # --- config -----------------------------------------------------------------------------------
 
     def refuse_other(self, config: Config) -> dict[str, Any] | None:
-        """The stored config, None for a new run; refused if it is of another run, or lost."""
-        stored = self.config()
-        if stored is None and (learnt := self._learnt()):
+        """The stored config, None for a run that has learnt nothing yet; refused if it is of another run, or lost."""
+        stored, learnt = self.config(), self._learnt()
+        if not learnt:
+            return None
+        if stored is None:
             raise RunError(
                 sentence(
                     "This run's config is lost",

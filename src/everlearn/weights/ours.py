@@ -20,6 +20,8 @@ from everlearn.weights.report import Entry, Report
 from everlearn.weights.state_dict import finite, metadata, read_safetensors
 
 KEY = "everlearn.weights"
+OTHERS = (".pth", ".pt", ".bin", ".caffemodel")
+"""Ends of names that other people's weights have."""
 
 
 def save_weights(
@@ -105,6 +107,14 @@ def _on_disk(name: str, tensor: Tensor, half: bool) -> Tensor:
 
 def _header(path: Path) -> dict[str, Any]:
     check_file(path)
+    if path.suffix in OTHERS:
+        raise bad_file(
+            path,
+            "these are not weights of ours",
+            expected="a file that save_weights wrote",
+            got=f"a {path.suffix} file",
+            do="Import it first: everlearn weights FILE --model NAME --out NAME.safetensors.",
+        )
     try:
         header = json.loads(metadata(path)[KEY])
         if isinstance(header["about"], dict) and all(isinstance(name, str) for name in header["left_out"]):
@@ -118,5 +128,5 @@ def _header(path: Path) -> dict[str, Any]:
             "these are not weights of ours",
             expected="a file that save_weights wrote",
             got=f"no such header ({error})",
-            do="For other people's weights use `everlearn weights`.",
+            do="Other people's weights are imported by `everlearn weights`; a learner's own are saved by save_weights.",
         ) from error
