@@ -118,9 +118,11 @@ def test_compare_runs_in_parallel_and_writes_the_page(tmp_path: Path) -> None:
 
 
 def test_compare_tells_which_runs_failed(tmp_path: Path) -> None:
-    done = everlearn("compare", "--benchmark", "digits", "--strategies", "naive,ar2", "--out", str(tmp_path), *FAST)
+    (tmp_path / "ar1" / "run-1").mkdir(parents=True)
+    (tmp_path / "ar1" / "run-1" / "config.json").write_text("{")
+    done = everlearn("compare", "--benchmark", "digits", "--strategies", "naive,ar1", "--out", str(tmp_path), *FAST)
     assert done.returncode == 1
-    assert f"{tmp_path}/ar2/run-1: Unknown strategy" in done.stderr
+    assert f"{tmp_path}/ar1/run-1: This run's config is damaged" in done.stderr
     assert len(read_lines(tmp_path / "naive/run-1/records.jsonl")) == 4
 
 
