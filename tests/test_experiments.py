@@ -198,6 +198,8 @@ def test_the_budget_is_told(tmp_path: Path) -> None:
         ("googlenet={file}", "got googlenet, of ['caffenet-128', 'googlenet-128', 'nin-128', 'resnet-50']"),
         ("nin-128={file}.not", "n.safetensors.not"),
         ("{file}.not", "n.safetensors.not"),
+        ("{file} {file}", "got two for all networks"),
+        ("nin-128={file} nin-128={file}", "got two for nin-128"),
     ],
 )
 def test_weights_that_nothing_starts_from_are_refused(weights: str, words: str, tmp_path: Path) -> None:
@@ -205,7 +207,7 @@ def test_weights_that_nothing_starts_from_are_refused(weights: str, words: str, 
     file = tmp_path / "n.safetensors"
     file.touch()
     with pytest.raises(ConfigError, match="Nothing can start from these weights") as caught:
-        configs(EXPERIMENTS["table2"], Order(weights=(weights.format(file=file),)))
+        configs(EXPERIMENTS["table2"], Order(weights=tuple(weights.format(file=file).split())))
     assert words in str(caught.value)
 
 

@@ -42,9 +42,14 @@ class Order:
         >>> order.weights_of("nin-128"), order.weights_of("caffenet-128")
         ('n.safetensors', 'c.safetensors')
         """
-        for_all = [one for one in self.weights if one.partition("=")[0] not in catalogue.MODELS]
-        for_it = [one.partition("=")[2] for one in self.weights if one.partition("=")[0] == network]
-        return next(iter([*for_it, *for_all]), None)
+        files = dict(self.files)
+        return files.get(network, files.get(""))
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """The networks that are named, "" for all, and their files."""
+        parts = [(one, *one.partition("=")) for one in self.weights]
+        return [(name, file) if name in catalogue.MODELS else ("", one) for one, name, _, file in parts]
 
 
 def experiment_of(name: str) -> Experiment:
@@ -72,18 +77,19 @@ def configs(experiment: Experiment, order: Order) -> list[tuple[str, Config]]:
 def _check_weights(order: Order, configs: list[Config]) -> None:
     """Refuse weights that nothing starts from, and files that are not there, before anything is learnt."""
     networks = sorted({config.network or benchmark_of(config.benchmark).network for config in configs})
-    for one in order.weights:
-        name, _, file = one.partition("=") if one.partition("=")[0] in catalogue.MODELS else ("", "", one)
-        wrong = f"{name}, of {networks}" if name and name not in networks else "" if Path(file).is_file() else file
-        if wrong:
-            raise ConfigError(
-                sentence(
-                    "Nothing can start from these weights",
-                    expected="FILE, or NETWORK=FILE for a network of the experiment, and a file that is there",
-                    got=wrong,
-                    do="Mend it; the experiment has begun nothing yet.",
-                )
+    names = [name for name, _ in order.files]
+    others = [f"{name}, of {networks}" for name in names if name and name not in networks]
+    absent = [file for _, file in order.files if not Path(file).is_file()]
+    again = [f"two for {name or 'all networks'}" for name in names if names.count(name) > 1]
+    for wrong in (*others, *absent, *again):
+        raise ConfigError(
+            sentence(
+                "Nothing can start from these weights",
+                expected="one FILE, or NETWORK=FILE for each network of the experiment, and files that are there",
+                got=wrong,
+                do="Mend it; the experiment has begun nothing yet.",
             )
+        )
 
 
 def _config(
