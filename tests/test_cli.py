@@ -191,17 +191,19 @@ def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_pa
         assert read_lines(folder / "records.jsonl") == []
 
 
+@pytest.mark.parametrize("command", ["compare", "tune"])
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--strategies=naive,ar2"], "everlearn: ar2: Unknown strategy"),
-        (["--strategies=ar1,naive", "--set=si.lam=10"], "everlearn: naive: "),
+        (["--benchmark=digits", "--strategies=naive,ar2"], "everlearn: ar2: Unknown strategy"),
+        (["--benchmark=digits", "--strategies=ar1,naive", "--set=si.lam=10"], "everlearn: naive: "),
+        (["--benchmark=split-0:digits", "--strategies=naive"], "everlearn: Unknown benchmark"),
     ],
 )
-def test_compare_looks_before_it_learns(
-    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_commands_look_before_they_learn(
+    command: str, options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", "--benchmark=digits", *options, f"--out={tmp_path / 'out'}"]) == 1
+    assert main([command, *options, f"--out={tmp_path / 'out'}"]) == 1
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

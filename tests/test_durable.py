@@ -141,7 +141,10 @@ def test_a_finished_run_needs_no_checkpoint(tmp_path: Path) -> None:
         shutil.copyfile(tmp_path / "whole" / name, tmp_path / "kept" / name)
     before = (tmp_path / "kept" / "records.jsonl").read_bytes()
     assert run(replace(TOYS, batches=2), tmp_path / "kept", log=["tensorboard"]) == records
-    assert list((tmp_path / "kept" / "tensorboard").iterdir())  # loggers are filled in
+    told = list((tmp_path / "kept" / "tensorboard").iterdir())
+    assert len(told) == 1  # loggers are filled in, once
+    assert run(replace(TOYS, batches=2), tmp_path / "kept", log=["tensorboard"]) == records
+    assert list((tmp_path / "kept" / "tensorboard").iterdir()) == told
     assert (tmp_path / "kept" / "records.jsonl").read_bytes() == before
     with pytest.raises(RunError, match="another run"):
         run(replace(TOYS, batches=2, run=2), tmp_path / "kept")

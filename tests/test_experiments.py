@@ -198,6 +198,7 @@ def test_the_budget_is_told(tmp_path: Path) -> None:
         ("googlenet={file}", "got googlenet, of ['caffenet-128', 'googlenet-128', 'nin-128', 'resnet-50']"),
         ("nin-128={file}.not", "n.safetensors.not"),
         ("{file}.not", "n.safetensors.not"),
+        ("nin-128", "got nin-128."),
         ("{file} {file}", "got two for all networks"),
         ("nin-128={file} nin-128={file}", "got two for nin-128"),
     ],
@@ -216,7 +217,7 @@ def test_cifar_split_never_starts_from_cifar_10(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="know B_1 already"):
         prepare("cifar-split-6", strategy="naive", network="cifarnet-cifar10")
     file = tmp_path / "mine.safetensors"
-    for benchmark in ("cifar-10", "whole:cifar10"):
+    for benchmark in ("cifar-10", "whole:cifar10", "split-10:cifar10"):
         save_weights(file, models.cifarnet(10), about={"benchmark": benchmark})
         with pytest.raises(ConfigError, match=rf"know B_1 already: .*got {re.escape(str(file))}\."):
             prepare("cifar-split-11", strategy="naive", weights=str(file))
@@ -356,6 +357,12 @@ def test_importance_follows_the_weights_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("everlearn.experiments.trajectories.prepare", None)  # nothing is learnt again
     assert main(command) == 0
     assert main([*command, "--threads=2"]) == 0  # nor elsewhere
+
+
+def test_importance_on_a_stream_that_has_no_third_batch(tmp_path: Path) -> None:
+    assert main(["reproduce", "importance", "--benchmark=split-5:digits", *QUICK, f"--out={tmp_path}"]) == 0
+    found = json.loads((tmp_path / "figures" / "trajectories.json").read_text())
+    assert [batch["i"] for batch in found["EWC"]] == [1, 2]
 
 
 def test_trajectories_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

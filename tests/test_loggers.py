@@ -19,7 +19,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from everlearn.cli import main
-from everlearn.errors import ConfigError, LogWarning
+from everlearn.errors import ConfigError, LogWarning, NotFiniteError
 from everlearn.learner import Step
 from everlearn.loggers import About, Log, check
 from everlearn.loggers.pictures import Painter
@@ -375,3 +375,22 @@ def test_no_logger_costs_nothing(tmp_path: Path) -> None:
     log.flush()
     log.close("finished")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_begun_anew_has_logs_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first diverges before its first checkpoint; the second has another η in the same folder."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(NotFiniteError):
+        learn(tmp_path, BOTH, knobs={**QUICK, "training.first.eta": 1e9})
+    second = learn(tmp_path, BOTH)
+    for told, wanted in (
+        (in_mlflow(tmp_path), expected(second)),
+        (in_tensorboard(tmp_path), in_32_bits(expected(second))),
+    ):
+        assert {name: told[name] for name in ("step/loss", "step/eta", "batch/accuracy")} == {
+            name: wanted[name] for name in ("step/loss", "step/eta", "batch/accuracy")
+        }
+    client, run_id = of_mlflow(tmp_path)
+    ran = client.get_run(run_id)
+    assert ran.info.status == "FINISHED"
+    assert float(ran.data.params["training.first.eta"]) == preset("ar1", "small/digits").training.first.eta

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,24 @@ def test_a_folder_that_has_learnt_nothing_takes_another_config(tmp_path: Path) -
         run(config(batches=1, network="cifarnet"), tmp_path)
     assert len(run(config(batches=1), tmp_path)) == 1
     assert json.loads((tmp_path / "config.json").read_text())["network"] is None
+
+
+def test_other_data_are_refused_when_a_run_goes_on(tmp_path: Path) -> None:
+    """Classes are numbered by their names: with one more in front, every row would mean something else."""
+    x = np.random.default_rng(1).random((60, 1, 8, 8), dtype=np.float32)
+    own, names = tmp_path / "own.npz", ["bear", "cat", "dog", "emu", "fox", "gnu"]
+    mine = Config(f"split-2:{own}", "cwr+", knobs={f"training.{phase}.epochs": 1 for phase in ("first", "later")})
+    y = np.array(names).repeat(10)
+    np.savez(own, x=x, y=y)
+    run(replace(mine, batches=1), tmp_path / "run")
+    before = (tmp_path / "run" / "config.json").read_bytes()
+    for what, others in {"class_names": np.array(["ant", *names[:-1]]).repeat(10), "n_i": y[5:]}.items():
+        np.savez(own, x=x[-len(others) :], y=others)
+        with pytest.raises(RunError, match=f"data have changed since this run was begun: expected {{'{what}'"):
+            run(mine, tmp_path / "run")
+        assert (tmp_path / "run" / "config.json").read_bytes() == before
+    np.savez(own, x=x, y=y)
+    assert len(run(mine, tmp_path / "run")) == 3
 
 
 def test_a_setting_that_was_changed_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,12 @@ BENCHMARKS = {
 }
 """Every benchmark."""
 
+OWN = {
+    "split-N:SOURCE": "any source, N classes at a time: a folder of images by class, a .npz file, or one by name",
+    "whole:SOURCE": "the same as one batch",
+}
+"""Benchmarks of one's own data."""
+
 _OWN = re.compile(r"(?:whole|split-([1-9]\d*)):(.+)")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from everlearn import data
 from everlearn.benchmarks.networks import SIDES
-from everlearn.catalogue import own
+from everlearn.catalogue import OWN, own
 from everlearn.data.core50_lists import batches
 from everlearn.data.source import Source
 from everlearn.errors import ConfigError, sentence
@@ -206,7 +206,8 @@ def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     base, *variants = name.split("+")
     if base not in BENCHMARKS:
         do = f"For data of your own: split-2:{name}, two classes at a time." if Path(name).exists() else "Choose one."
-        raise ConfigError(sentence("Unknown benchmark", expected=f"one of {list(BENCHMARKS)}", got=repr(name), do=do))
+        names = f"one of {list(BENCHMARKS)}, or {' or '.join(OWN)}"
+        raise ConfigError(sentence("Unknown benchmark", expected=names, got=repr(name), do=do))
     chosen = BENCHMARKS[base]
     unknown = [variant for variant in variants if variant not in chosen.variants]
     if unknown:

@@ -9,6 +9,7 @@ import torch
 
 from everlearn.benchmarks.known import benchmark_of
 from everlearn.benchmarks.networks import for_network, make_network
+from everlearn.catalogue import own
 from everlearn.data.source import Patterns
 from everlearn.errors import ConfigError, sentence
 from everlearn.parallel import ALONE, Ranks
@@ -16,8 +17,6 @@ from everlearn.presets import build
 from everlearn.strategy import Strategy
 from everlearn.streams import Stream
 from everlearn.weights import load_weights, read_about
-
-CIFAR10 = ("cifar-10", "whole:cifar10")
 
 
 def prepare(
@@ -70,7 +69,9 @@ def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
     """
     if not benchmark.startswith("cifar-split"):
         return
-    if network == "cifarnet-cifar10" or (weights is not None and read_about(weights).get("benchmark") in CIFAR10):
+    learnt = str(read_about(weights).get("benchmark")) if weights is not None else ""
+    _, source = own(learnt) or (None, learnt)
+    if network == "cifarnet-cifar10" or source in ("cifar-10", "cifar10"):
         raise ConfigError(
             sentence(
                 "These weights know B_1 already",

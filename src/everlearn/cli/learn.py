@@ -191,6 +191,7 @@ def command_tune(arguments: argparse.Namespace) -> None:
 def tune(arguments: argparse.Namespace, engine: Any) -> None:
     """The same on an engine that is there."""
     from everlearn.runs.config import read_settings
+    from everlearn.runs.engine import check_configs
     from everlearn.tuning import Search, search_all, write_settings
 
     names = [name.strip() for name in arguments.strategies.split(",")]
@@ -204,6 +205,7 @@ def tune(arguments: argparse.Namespace, engine: Any) -> None:
         )
         for name in names
     ]
+    check_configs(search.config for search in searches)
     found = search_all(searches, arguments.out / "search", engine=engine)
     path = arguments.out / "settings.json"
     write_settings(path, searches[0], found)

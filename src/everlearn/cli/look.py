@@ -41,9 +41,9 @@ def add(commands: Commands) -> None:
 
 def command_list(arguments: argparse.Namespace) -> None:
     """Print names with a sentence each."""
-    from everlearn.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, STRATEGIES
+    from everlearn.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN, STRATEGIES
 
-    tables = {"strategies": STRATEGIES, "benchmarks": BENCHMARKS, "models": MODELS, "figures": FIGURES}
+    tables = {"strategies": STRATEGIES, "benchmarks": {**BENCHMARKS, **OWN}, "models": MODELS, "figures": FIGURES}
     table = {**tables, "experiments": EXPERIMENTS}[arguments.what]
     if arguments.json:
         say(json.dumps(table, ensure_ascii=False, indent=1))

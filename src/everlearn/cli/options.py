@@ -18,7 +18,9 @@ Commands = Any
 
 def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None:
     """The options that settle a run."""
-    command.add_argument("--benchmark", required=True)
+    command.add_argument(
+        "--benchmark", required=True, help="see: everlearn list benchmarks; split-N:PATH for your data"
+    )
     command.add_argument("--setting", help="whose hyperparameters; default: the benchmark's own")
     command.add_argument("--network", help="default: the benchmark's")
     command.add_argument("--weights", metavar="FILE", help="what the network starts from: see pretrain and weights")

@@ -49,7 +49,7 @@ class Order:
     def files(self) -> list[tuple[str, str]]:
         """The networks that are named, "" for all, and their files."""
         parts = [(one, *one.partition("=")) for one in self.weights]
-        return [(name, file) if name in catalogue.MODELS else ("", one) for one, name, _, file in parts]
+        return [(name, file) if file and name in catalogue.MODELS else ("", one) for one, name, _, file in parts]
 
 
 def experiment_of(name: str) -> Experiment:

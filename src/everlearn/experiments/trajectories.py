@@ -11,7 +11,6 @@ from everlearn.benchmarks import prepare
 from everlearn.files import write_atomically
 from everlearn.learner import Step
 from everlearn.runs import Config
-from everlearn.runs.config import PLACE, SHARES
 from everlearn.runs.measure import importance
 from everlearn.runs.progress import Bar
 from everlearn.runs.runner import choices
@@ -20,6 +19,8 @@ from everlearn.theta import Theta
 
 CLOSED = 10.0
 """A trajectory is closed if the way is so many times as long as the distance between its ends."""
+QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999, "largest": 1.0}
+"""Of F's, which are told."""
 UNMOVED = 0.1
 """A weight is unmoved if its way is at most this share of the median way: weight decay moves every one a little."""
 
@@ -63,19 +64,13 @@ def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
 
     path: a file that keeps it, so that it is learnt once; what is learnt so far stands beside it.
     """
-    asked = {"config": _same(config)}
     kept = json.loads(path.read_text()) if path.exists() else {}
-    if {name: kept.get(name) for name in asked} != asked:
-        kept = {**asked, "found": _followed(config, path.with_suffix(".safetensors"))}
+    if kept.get("config") != config.settled:
+        kept = {"config": config.settled, "found": _followed(config, path.with_suffix(".safetensors"))}
         write_atomically(path, json.dumps(kept, indent=1).encode())
-        path.with_suffix(".safetensors").unlink()
+    path.with_suffix(".safetensors").unlink(missing_ok=True)
     found: list[dict[str, Any]] = kept["found"]
     return found
-
-
-def _same(config: Config) -> dict[str, Any]:
-    """What settles the result, but for rounding."""
-    return {name: value for name, value in config.to_json().items() if name not in (*PLACE, *SHARES)}
 
 
 def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
@@ -83,10 +78,10 @@ def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
     torch.set_num_threads(config.threads)
     stream, _, learner = prepare(config.benchmark, **choices(config))
     found: list[dict[str, Any]] = []
-    if path.exists() and (so_far := load_state(path))["config"] == _same(config):
+    if path.exists() and (so_far := load_state(path))["config"] == config.settled:
         found = so_far["found"]
         learner.load_state_dict(so_far["learner"])
-    for k in range(len(found), config.batches or len(stream)):
+    for k in range(len(found), min(len(stream), config.batches or len(stream))):
         way = Way(learner.theta)
         with Bar(f"{config.strategy}'s trajectories") as bar:
 
@@ -96,17 +91,18 @@ def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
 
             learner.learn(stream[k], on_step=follow)
         known = learner.diagnostics()
-        of_F = {} if (of_F_hat := importance(known)) is None else {"saturated": of_F_hat["saturated"]}
-        found.append({"i": learner.i_, **way.shares(), **of_F, "F": quantiles(known["F"])})
-        save_state(path, {"config": _same(config), "found": found, "learner": learner.state_dict()})
+        of_F_hat = importance(known)
+        assert of_F_hat is not None  # of EWC and SI
+        shares = {**way.shares(), "saturated": of_F_hat["saturated"]}
+        found.append({"i": learner.i_, **shares, "F": quantiles(known["F"])})
+        save_state(path, {"config": config.settled, "found": found, "learner": learner.state_dict()})
     return found
 
 
 def quantiles(F: Tensor) -> dict[str, float]:
     """F's distribution in a few numbers: it has a long tail on the right."""
     values = F.cpu().double().sort().values
-    places = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999, "largest": 1.0}
-    return {name: float(values[min(len(values) - 1, int(place * len(values)))]) for name, place in places.items()}
+    return {name: float(values[min(len(values) - 1, int(place * len(values)))]) for name, place in QUANTILES.items()}
 
 
 COLUMNS = {"unmoved": "Unmoved (%)", "unmoved_output": "of output weights (%)", "closed": "Closed (%)"}
@@ -115,8 +111,7 @@ COLUMNS |= {"saturated": "Saturated (%)"}
 
 def write_table(found: dict[str, list[dict[str, Any]]], stem: Path) -> list[Path]:
     """The trajectories of several variants, as JSON and as a Markdown table."""
-    quantile_names = [name for ones in found.values() for name in ones[0]["F"]][:4]
-    head = ["Strategy", "Batch", *COLUMNS.values(), *(f"F, {name}" for name in quantile_names)]
+    head = ["Strategy", "Batch", *COLUMNS.values(), *(f"F, {name}" for name in QUANTILES)]
     rows = [
         [
             label,

@@ -4,6 +4,6 @@ The packages are extras, imported only where a run asks for them.
 """
 
 from everlearn.loggers.base import About, Ending, Logger, check
-from everlearn.loggers.log import Log
+from everlearn.loggers.log import Log, forget
 
-__all__ = ["About", "Ending", "Log", "Logger", "check"]
+__all__ = ["About", "Ending", "Log", "Logger", "check", "forget"]

@@ -1,10 +1,12 @@
 """All loggers of one run. One that fails is left out: what is learnt never depends on it."""
 
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from everlearn.errors import LogWarning, sentence
@@ -36,7 +38,7 @@ class Log:
         self._steps = {event["i"]: event["steps"] for event in events}
         self._before = (0, 0)
         self._paints = True
-        made = self._global(*at)
+        made = max(self._global(*at), len(records))  # a run that was published has records, but no events
         self._loggers: dict[str, Logger] = {}
         for name in dict.fromkeys(names):
             with self._guarded(name):
@@ -112,6 +114,12 @@ class Log:
             elif self._paints:
                 self._paints = False
                 _warn("The log's pictures are left out from now on", "records that can be drawn", error)
+
+
+def forget(folder: Path) -> None:
+    """Let the next run in this folder have logs of its own."""
+    shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+    (folder / "mlflow" / "run.json").unlink(missing_ok=True)  # the run that failed stays in the store
 
 
 def _warn(what: str, expected: str, error: Exception) -> None:

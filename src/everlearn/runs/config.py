@@ -69,6 +69,11 @@ class Config:
         return plain(asdict(self))
 
     @property
+    def settled(self) -> dict[str, Any]:
+        """What settles the result, but for rounding."""
+        return {name: value for name, value in self.to_json().items() if name not in (*PLACE, *SHARES)}
+
+    @property
     def hyperparameters(self) -> dict[str, Any]:
         """Every one, as the setting and the knobs give it, by the names of `--set`."""
         setting = self.setting or benchmark_of(self.benchmark, self.network).setting

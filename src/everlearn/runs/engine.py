@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from everlearn.benchmarks import stream_of
+from everlearn.benchmarks import benchmark_of, stream_of
 from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import is_finished, line_of
@@ -66,8 +66,9 @@ def _is_left(config: Config, path: Path) -> bool:
 
 
 def check_configs(configs: Iterable[Config]) -> None:
-    """Raise what is wrong with a strategy's name or a knob before anything is learnt."""
+    """Raise what is wrong with a benchmark's or strategy's name or a knob before anything is learnt."""
     for config in configs:
+        benchmark_of(config.benchmark, config.network)
         try:
             config.hyperparameters  # noqa: B018
         except ConfigError as error:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from everlearn.errors import RunError, sentence
 from everlearn.files import append, sweep, write_atomically
+from everlearn.loggers import forget
 from everlearn.runs.checkpoints import Checkpoints
 from everlearn.runs.config import Config
 from everlearn.state import State
@@ -89,9 +90,14 @@ class RunFolder:
     # --- config -----------------------------------------------------------------------------------
 
     def refuse_other(self, config: Config) -> dict[str, Any] | None:
-        """The stored config, None for a run that has learnt nothing yet; refused if it is of another run, or lost."""
+        """The stored config, None for a run that has learnt nothing yet; refused if it is of another run, or lost.
+
+        Where nothing was learnt, what another config has logged is forgotten.
+        """
         stored, learnt = self.config(), self._learnt()
         if not learnt:
+            if stored is not None and config.differences(stored):
+                forget(self.path)
             return None
         if stored is None:
             raise RunError(
@@ -102,8 +108,7 @@ class RunFolder:
                     do=f"Bring it back from a backup, or remove {self.path} to learn anew.",
                 )
             )
-        differences = config.differences(stored) if stored is not None else []
-        if differences:
+        if differences := config.differences(stored):
             raise RunError(
                 sentence(
                     "This folder holds another run",

@@ -29,10 +29,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, Any]:
-    """What config.json says of the software, under `versions`."""
+def versions() -> dict[str, str]:
+    """What config.json says of the software."""
     known = {"everlearn": everlearn.__version__, "torch": torch.__version__, "numpy": numpy.__version__}
-    return {"versions": {**known, "python": platform.python_version()}}
+    return {**known, "python": platform.python_version()}
 
 
 def place(config: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Runner:
     def run(self) -> list[dict[str, Any]]:
         """Learn what is left of the stream."""
         stored = self.folder.refuse_other(self.config)
+        self._refuse_other_data(stored or {})
         state = same_state(self.folder.take_checkpoint(), self.ranks)
         if state is None and self.ranks.any(len(self.folder.records()) >= self.last):
             self.at = (self.last, sys.maxsize)
@@ -93,6 +94,20 @@ class Runner:
                 self._record(self._learn(i))
                 give_back()
         return self.folder.records()
+
+    def _refuse_other_data(self, stored: dict[str, Any]) -> None:
+        """Refuse to go on with other data than the run was begun with: what is learnt would mean something else."""
+        now = self._data()
+        differ = [name for name, value in now.items() if stored.get(name, value) != value]
+        if differ:
+            raise RunError(
+                sentence(
+                    "The data have changed since this run was begun",
+                    expected={name: stored[name] for name in differ},
+                    got={name: now[name] for name in differ},
+                    do=f"Bring them back, or begin anew in another folder than {self.folder.path}.",
+                )
+            )
 
     @contextmanager
     def _logging(self) -> Iterator[None]:
@@ -246,17 +261,22 @@ class Runner:
         self.on_progress(None, record)
 
     def _about(self) -> dict[str, Any]:
-        """What made the run: the command, versions, the machine, the names of the classes, every hyperparameter."""
+        """What made the run: the command, versions, the machine, the data, every hyperparameter."""
         return {
             "command": command(),
-            **versions(),
+            "versions": versions(),
             "machine": machine(),
             **({} if self.ranks.size == 1 else {"processes": self.ranks.size}),
             "synthetic": self.stream.source.synthetic,
             "about": "; ".join(filter(None, [catalogue.about(self.config.benchmark), self.stream.about])),
-            "class_names": list(self.stream.source.classes),
+            **self._data(),
             "hyperparameters": self.config.hyperparameters,
         }
+
+    def _data(self) -> dict[str, Any]:
+        """What tells other data: the names of the classes, and how many patterns each batch has."""
+        sizes = [len(places) for places in self.stream.indices]
+        return {"class_names": list(self.stream.source.classes), "n_i": sizes}
 
 
 def learner_of(config: Config, folder: RunFolder) -> Strategy:

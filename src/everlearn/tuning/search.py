@@ -16,7 +16,7 @@ from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingEr
 from everlearn.files import keep_whole_lines
 from everlearn.knobs import check
 from everlearn.runs import Config, run
-from everlearn.runs.config import PLACE, SHARES
+from everlearn.runs.config import PLACE
 from everlearn.runs.folder import RunFolder, one_process
 from everlearn.runs.place import machine, moved, versions
 from everlearn.runs.runner import OnProgress, choices
@@ -129,8 +129,7 @@ class Search:
 
         One that goes on elsewhere is told of. What trials that were told of have left is removed.
         """
-        config = {name: value for name, value in self.config.to_json().items() if name not in (*PLACE, *SHARES)}
-        mine: dict[str, Any] = {**config, "seeds": self.seeds, "etas": list(self.etas), "starts": given}
+        mine: dict[str, Any] = {**self.config.settled, "seeds": self.seeds, "etas": list(self.etas), "starts": given}
         theirs = {"starts": given, **study.user_attrs.get("search", mine)}
         differ = [name for name in mine if theirs.get(name) != mine[name]]
         if differ:
@@ -144,7 +143,11 @@ class Search:
             )
         study.set_user_attr("search", mine)
         if len(self._made(study)) < self.trials:
-            here = {**{name: getattr(self.config, name) for name in PLACE}, **versions(), "machine": machine()}
+            here = {
+                **{name: getattr(self.config, name) for name in PLACE},
+                "versions": versions(),
+                "machine": machine(),
+            }
             moved(folder, study.user_attrs.get("place", here), here, kept="its scores are compared all the same")
             study.set_user_attr("place", here)
         running = {_name(trial) for trial in _running(study)}

@@ -107,7 +107,7 @@ def _on_disk(name: str, tensor: Tensor, half: bool) -> Tensor:
 
 def _header(path: Path) -> dict[str, Any]:
     check_file(path)
-    if path.suffix in OTHERS:
+    if path.suffix.lower() in OTHERS:
         raise bad_file(
             path,
             "these are not weights of ours",
