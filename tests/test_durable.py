@@ -229,6 +229,21 @@ def test_a_disk_that_fills_up_leaves_the_last_good_checkpoint(share: float, smal
     assert_same_end(folder, tmp_path / "whole")
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("strategy", ["ar1", "cumulative"])
+def test_a_run_that_goes_on_lets_go_of_the_checkpoint_it_came_from(strategy: str, tmp_path: Path) -> None:
+    """Else a deleted file would take room on the disk, for one checkpoint more than there are, until the run ends."""
+    toys, mapped = replace(TOYS, strategy=strategy), list[str]()
+    run(replace(toys, batches=1), tmp_path)
+
+    def look(_step: object, record: object) -> None:
+        if record is not None:
+            mapped.extend(line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line)
+
+    assert len(run(toys, tmp_path, on_progress=look)) == 5
+    assert mapped == []
+
+
 def test_a_limit_on_files_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
     """As on a full disk, where no small disk can be mounted: no file may grow beyond half a checkpoint."""
     run(TOYS, tmp_path / "whole")

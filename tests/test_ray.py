@@ -33,7 +33,7 @@ from everlearn.runs.cluster.engine import has_token
 from everlearn.runs.cluster.learner import End, Learner, News
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
 from everlearn.runs.engine import LocalEngine, engine_of, run_folder
-from everlearn.runs.folder import append_line, read_lines
+from everlearn.runs.folder import append_line, line_of, read_lines
 from everlearn.tuning import Search, search_all
 from everlearn.weights import save_weights
 from tests.toys import assert_same_state, until
@@ -442,6 +442,40 @@ def test_a_full_disk_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(job, "deliver", full)
     with pytest.raises(RunError, match=re.escape(f"The disk is full: expected room for the run, got {tmp_path}")):
         job.Job(Config("digits", "naive"), tmp_path, 30.0).take(News(parcel=parcels.nothing(), end=None))
+
+
+def test_a_full_disk_here_leaves_both_checkpoints(tmp_path: Path) -> None:
+    """The newest makes room for its successor only when that is whole."""
+    both = {"checkpoint-before.safetensors": b"first", "checkpoint.safetensors": b"second"}
+    for name, data in both.items():
+        (tmp_path / name).write_bytes(data)
+    moved = [("checkpoint.safetensors", "checkpoint-before.safetensors")]
+    parcel = Parcel(moved=moved, changes=[Change("checkpoint.safetensors", None, b"x" * 100_000)], removed=[])
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, usual[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            deliver(tmp_path, parcel)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert pack(tmp_path) == both
+    deliver(tmp_path, parcel)
+    assert pack(tmp_path) == {"checkpoint-before.safetensors": b"second", "checkpoint.safetensors": b"x" * 100_000}
+
+
+def test_every_record_is_told_once(tmp_path: Path) -> None:
+    """The file as a whole at first, and when it was cut back after a damaged checkpoint; then what it grows by."""
+    told: list[object] = []
+    one = job.Job(Config("digits", "naive"), tmp_path, 30.0, on_progress=lambda _step, record: told.append(record))
+    one_, two, three = (line_of({"i": i}) for i in (1, 2, 3))
+    for change in (
+        Change("records.jsonl", None, one_),
+        Change("records.jsonl", len(one_), two),
+        Change("records.jsonl", None, one_),
+        Change("records.jsonl", len(one_), two + three),
+    ):
+        one.take(News(parcel=Parcel(moved=[], changes=[change], removed=[]), end=None))
+    assert told == [{"i": 1}, {"i": 2}, {"i": 2}, {"i": 3}]
 
 
 def test_half_a_record_is_an_error(tmp_path: Path) -> None:

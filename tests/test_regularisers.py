@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from everlearn import Batch, Step, Strategy, build
 from everlearn.errors import ConfigError, DivergenceError, InactiveError, NotFiniteError, OvershootWarning, StateError
-from everlearn.histograms import EDGES, WIDE
+from everlearn.histograms import EDGES, WIDE, histogram
 from everlearn.models import Network, Output
 from everlearn.regularisers import EWC, LWF, SI
 from everlearn.runs import measure
@@ -386,3 +386,17 @@ def test_the_stored_patterns_are_not_the_callers() -> None:
     x = stream[0].x.clone()
     stream[0].x.zero_()
     assert torch.equal(learner.memory.batch_.x, x)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_a_histogram_has_every_value_where_exact_arithmetic_puts_it(dtype: torch.dtype) -> None:
+    """The values next to every edge, below and above, in their own precision; counted one by one in Python."""
+    edges = [edge for edge in WIDE if edge < torch.finfo(dtype).max]
+    near = torch.tensor(edges, dtype=torch.float64).to(dtype)
+    around = [torch.nextafter(near, torch.full_like(near, end)) for end in (-torch.inf, torch.inf)]
+    values = torch.cat([near, *around, torch.tensor([0.0, -1.0, 3e-13], dtype=dtype)])
+    found = histogram(values, edges)
+    numbers = [float(value) for value in values]
+    assert found["counts"] == [sum(a <= v < b for v in numbers) for a, b in pairwise(edges)]
+    assert found["zero"] == sum(v == 0 for v in numbers) / len(numbers)
+    assert found["negative"] == sum(v < 0 for v in numbers) / len(numbers)

@@ -29,6 +29,13 @@ WIDE = decades(-12, 8)
 """For F and F^i, which are not: SI's is thousands where a weight came back to where it began."""
 
 
+def _rounded_up(edges: Sequence[float], dtype: torch.dtype) -> Tensor:
+    """The least values of a type that are not below the edges: its values lie among them as among the edges."""
+    exact = torch.tensor(list(edges), dtype=torch.float64)
+    near = exact.to(dtype)
+    return torch.where(near.double() < exact, torch.nextafter(near, torch.full_like(near, torch.inf)), near)
+
+
 def histogram(values: Tensor, edges: Sequence[float] = WIDE) -> Json:
     """Counts between edges, a bin's lower edge included; the shares that are zero and negative, and the largest value.
 
@@ -39,10 +46,10 @@ def histogram(values: Tensor, edges: Sequence[float] = WIDE) -> Json:
     ([1, 1, 0, 0], 0.25, 0.25)
     """
     flat = values.detach().reshape(-1)
-    bins = torch.tensor(list(edges), dtype=torch.float64)
-    counts = torch.zeros(len(edges) + 1, dtype=torch.int64)
-    for chunk in flat.split(CHUNK):  # on the CPU, since not every device has float64
-        counts += torch.bincount(torch.bucketize(chunk.cpu().double(), bins, right=True), minlength=len(counts))
+    flat = flat if flat.dtype == torch.float64 else flat.float()
+    bins, counts = _rounded_up(edges, flat.dtype), torch.zeros(len(edges) + 1, dtype=torch.int64)
+    for chunk in flat.split(CHUNK):
+        counts += torch.bincount(torch.bucketize(chunk.cpu(), bins, right=True), minlength=len(counts))
     n = max(1, flat.numel())
     return {
         "edges": list(edges),

@@ -46,7 +46,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
         with safe_open(path, framework="pt") as file:
             tree = json.loads((file.metadata() or {})["everlearn"])
             _verify(path, tree)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118, not the mapped file
         state: State = _fill(tree, tensors)
     except FileNotFoundError as error:
         raise StateError(

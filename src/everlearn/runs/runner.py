@@ -72,13 +72,23 @@ class Runner:
 
     def run(self) -> list[dict[str, Any]]:
         """Learn what is left of the stream."""
+        pending, first = self._take_up()
+        with self._logging():
+            if pending is not None:
+                self._record(pending)
+            for i in range(first, self.last + 1):
+                self._record(self._learn(i))
+                give_back()
+        return self.folder.records()
+
+    def _take_up(self) -> tuple[dict[str, Any] | None, int]:
+        """Go on from the last checkpoint: what is still to be recorded of the batch before it, and the next batch."""
         stored = self.folder.refuse_other(self.config)
         self._refuse_other_data(stored or {})
         state = same_state(self.folder.take_checkpoint(), self.ranks)
         if state is None and self.ranks.any(len(self.folder.records()) >= self.last):
             self.at = (self.last, sys.maxsize)
-            with self._logging():
-                return self.folder.records()  # all is learnt: records alone will do, published ones for example
+            return None, self.last + 1  # all is learnt: records alone will do, published ones for example
         records = self._cut_back(state)
         if len(records) < self.last:
             about = {**self._about(), **self.config.to_json()}
@@ -86,14 +96,7 @@ class Runner:
         self.folder.save_truth(self.test.y)
         self.R = [measure.by_batch(self.stream, record) for record in records]
         pending = self._restore(state)
-        with self._logging():
-            if pending is not None:
-                self._record(pending)
-            first = self.learner.i_ + 1 if self._between_batches() else self.learner.i_
-            for i in range(first, self.last + 1):
-                self._record(self._learn(i))
-                give_back()
-        return self.folder.records()
+        return pending, self.learner.i_ + 1 if self._between_batches() else self.learner.i_
 
     def _refuse_other_data(self, stored: dict[str, Any]) -> None:
         """Refuse to go on with other data than the run was begun with: what is learnt would mean something else."""

@@ -13,7 +13,7 @@ from typing import Any
 from everlearn import errors
 from everlearn.errors import EverlearnError, RunError
 from everlearn.runs.cluster.learner import End, News
-from everlearn.runs.cluster.parcels import deliver
+from everlearn.runs.cluster.parcels import Change, deliver
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder, room
 from everlearn.runs.runner import OnProgress
@@ -58,15 +58,16 @@ class Job:
 
     def take(self, news: News) -> None:
         """Bring the folder up to date, and tell of new records."""
-        parcel, folder = news["parcel"], RunFolder(self.path)
-        names = {change[0] for change in parcel["changes"]}
-        if any(name.startswith("checkpoint") for name in names):
+        parcel, path = news["parcel"], self.path / "records.jsonl"
+        changes = {change.name: change for change in parcel["changes"]}
+        if any(name.startswith("checkpoint") for name in changes):
             self.deaths = 0
-        told = len(folder.records()) if "records.jsonl" in names else 0
+        records = changes.get(path.name, Change(path.name, 0, b""))
+        told = path.read_bytes().count(b"\n") if records.offset is None and path.exists() else 0
         with room(self.path):
             deliver(self.path, parcel)
-        for record in folder.records()[told:] if "records.jsonl" in names else ():
-            self.on_progress(None, record)
+        for line in records.data.splitlines()[told:]:
+            self.on_progress(None, json.loads(line))
 
     def end(self, end: End) -> None:
         """The run has ended over there."""

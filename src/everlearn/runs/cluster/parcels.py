@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypedDict
 
 from everlearn.errors import RunError, sentence
-from everlearn.files import append, write_atomically
+from everlearn.files import append, writing
 
 LOCK = "lock"
 GROWS = (".jsonl", ".everlearn")  # files that only grow: records, events, TensorBoard's
@@ -94,16 +94,22 @@ def unpack(folder: Path, files: dict[str, bytes]) -> None:
 
 def deliver(folder: Path, parcel: Parcel) -> None:
     """Change a folder as the one far away has changed; whatever is killed meanwhile, the run can go on from it."""
+    written = {change[0] for change in parcel["changes"]}
+    kept = {}  # what makes room for a new file does so when that is whole
     for old, new in parcel["moved"]:
         source = _place(folder, old)
         if not source.exists():
             raise _changed(expected=old, got=f"no such file in {folder}")
-        os.replace(source, _place(folder, new))
+        if old in written:
+            kept[old] = _place(folder, new)
+        else:
+            os.replace(source, _place(folder, new))
     for name, offset, data in parcel["changes"]:
         path = _place(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         if offset is None:
-            write_atomically(path, data)
+            with writing(path, keep=kept.get(name)) as file:
+                file.write(data)
         else:
             _append(path, offset, data)
     for name in parcel["removed"]:
