@@ -236,9 +236,8 @@ def test_a_run_that_goes_on_lets_go_of_the_checkpoint_it_came_from(strategy: str
     toys, mapped = replace(TOYS, strategy=strategy), list[str]()
     run(replace(toys, batches=1), tmp_path)
 
-    def look(_step: object, record: object) -> None:
-        if record is not None:
-            mapped.extend(line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line)
+    def look(_step: object, _record: object) -> None:
+        mapped.extend(line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line)
 
     assert len(run(toys, tmp_path, on_progress=look)) == 5
     assert mapped == []
