@@ -35,7 +35,7 @@ from everlearn.data import (
     core50_lists,
     mapped,
 )
-from everlearn.data.core50_frames import arranged, name, number, object_of, official, parse, session_of
+from everlearn.data.core50_frames import Zip, arranged, name, number, object_of, official, parse, session_of
 from everlearn.data.core50_lists import batches
 from everlearn.data.core50_protocols import PROTOCOLS
 from everlearn.data.source import Array
@@ -358,6 +358,35 @@ def test_an_encrypted_archive_of_lists_is_named(toy: Path, tmp_path: Path) -> No
             content[found.start() + flags] |= 1
     path.write_bytes(content)
     message(lambda: batches(source, "ni", 1), "This archive cannot be read", "batches_filelists.zip", "encrypted")
+
+
+def test_a_damaged_archive_is_named_wherever_it_is_damaged(toy: Path, tmp_path: Path) -> None:
+    """Bytes at random places, of an archive of lists and of one of images: read all the same, or refused as damaged."""
+    source = core50(32)
+    wanted = batches(source, "ni", 1).places
+    listed(source, wanted, tmp_path / "made" / "batches_filelists" / "NI_inc" / "run0")
+    path = Path(shutil.make_archive(str(toy / "batches_filelists"), "zip", tmp_path / "made"))
+    whole, generator, refused = path.read_bytes(), np.random.default_rng(1), 0
+    for _ in range(400):
+        content = bytearray(whole)
+        content[generator.integers(len(whole))] ^= int(generator.integers(1, 256))
+        path.write_bytes(content)
+        for read in (lambda: batches(source, "ni", 1), lambda: Zip(path)):
+            try:
+                read()
+            except DataError as error:
+                refused += str(path) in str(error) or str(toy) in str(error)
+    assert refused > 200
+
+
+def test_a_label_of_thousands_of_digits_is_refused(toy: Path) -> None:
+    """Python itself refuses to read such a number."""
+    source = core50(32)
+    folder = toy / "batches_filelists" / "NI_inc" / "run0"
+    listed(source, batches(source, "ni", 1).places, folder)
+    path = folder / "train_batch_02_filelist.txt"
+    path.write_text(path.read_text().splitlines()[0] + "9" * 5000)
+    message(lambda: batches(source, "ni", 1), f"Line 1 of {path} makes no sense")
 
 
 @pytest.mark.parametrize("archive", [False, True])

@@ -74,7 +74,25 @@ def test_the_paper_s_budget_has_the_paper_s_epochs() -> None:
     }
     split = {"naive": (60, 60), "lwf": (20, 20), "ewc": (60, 25), "si": (60, 60), "cwr": (60, 60)}
     assert epochs("mt-vs-sit", "paper") == split
-    assert epochs("core50-nc", "paper")["naive"] > (1, 1)
+    of_core50 = {
+        config.network: config.hyperparameters
+        for _, config in configs(EXPERIMENTS["core50-nc"], Order(budget="paper"))
+        if config.strategy == "ewc"
+    }
+    told = ("training.minibatch", "training.first.epochs", "training.later.eta", "ewc.lam")
+    assert [of_core50["caffenet-128"][name] for name in told] == [256, 2, 0.000025, 5.0e7]  # Table 4
+    assert [of_core50["googlenet-128"][name] for name in told] == [64, 4, 0.000035, 3.4e7]
+    on_everything = [config for _, config in configs(EXPERIMENTS["table2"], Order(budget="paper"))]
+    assert [config.hyperparameters["training.minibatch"] for config in on_everything] == [256, 256, 64, 12]  # Table 2
+    assert {config.hyperparameters["training.first.epochs"] for config in on_everything} == {4}
+
+
+def test_a_network_has_its_own_setting_whoever_asks() -> None:
+    """Not only in `reproduce`."""
+    assert Config("core50-nc", "ewc", network="googlenet-128").hyperparameters["ewc.lam"] == 3.4e7
+    assert Config("core50-nc+test20", "ewc").hyperparameters["ewc.lam"] == 5.0e7
+    given = Config("core50-nc", "ewc", network="googlenet-128", setting="caffenet/core50")
+    assert given.hyperparameters["ewc.lam"] == 5.0e7
 
 
 def test_the_cpu_s_budget_has_four_epochs_and_settings_of_its_own() -> None:
@@ -223,6 +241,15 @@ def test_cifar_split_never_starts_from_cifar_10(tmp_path: Path) -> None:
             prepare("cifar-split-11", strategy="naive", weights=str(file))
 
 
+def test_a_stream_that_a_strategy_refuses_is_told_before_anything_is_learnt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Naive comes first, and would learn for hours before CWR's turn."""
+    assert main(["compare", "--benchmark=mini50-ni", "--strategies=naive,cwr", f"--out={tmp_path / 'out'}"]) == 1
+    assert "everlearn: cwr: CWR and CWR+ would overwrite" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_absent_data_are_told_once_before_anything_is_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -330,6 +357,13 @@ def test_pretraining_writes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixt
     for out in (tmp_path, tmp_path / "mine.run"):
         assert main(["pretrain", "--benchmark=whole:digits", *QUICK, f"--out={out}"]) == 1
         assert f"This is no file: expected a file for the weights, got {out}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_weights_of_ours_are_called_as_others_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They would be refused by whoever is to start from them."""
+    assert main(["pretrain", "--benchmark=whole:digits", "--network=small", f"--out={tmp_path / 'mine.PTH'}"]) == 1
+    assert f"E.g. {tmp_path / 'mine.safetensors'}." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -453,7 +487,7 @@ def test_a_folder_of_images_is_scaled_for_the_network(tmp_path: Path, monkeypatc
         (tmp_path / "photos" / name).mkdir(parents=True)
         for k in range(5):
             Image.new("RGB", (150, 140), (40 * k, 0, 0)).save(tmp_path / "photos" / name / f"{k}.png")
-    for network, side in (("nin-128", 128), (None, 32)):
+    for network, side in (("nin-128", 128), ("resnet-18", 224), (None, 32)):
         stream, test, learner = prepare(f"whole:{tmp_path / 'photos'}", strategy="naive", network=network)
         assert stream[0].x.shape[1:] == (3, side, side)
         assert learner.scores(test.x, rows="all").shape == (2, 2)

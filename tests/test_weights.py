@@ -1037,13 +1037,13 @@ def cut_after(layer: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple
         (
             "caffenet-128",
             cut_after("conv3", CAFFENET),
-            "the 5 convolutions of the network, got a file without conv4, conv5.",
+            "the 5 convolutions and batch norms of the network, got a file without conv4, conv5.",
         ),
         (
             "googlenet-128",
             cut_after("inception_5a/5x5", googlenet_shapes()),
-            "the 57 convolutions of the network, got a file without inception_5a/pool_proj, inception_5b/1x1, "
-            "inception_5b/3x3_reduce, inception_5b/3x3, inception_5b/5x5_reduce, inception_5b/5x5, "
+            "the 57 convolutions and batch norms of the network, got a file without inception_5a/pool_proj, "
+            "inception_5b/1x1, inception_5b/3x3_reduce, inception_5b/3x3, inception_5b/5x5_reduce, inception_5b/5x5, "
             "inception_5b/pool_proj.",
         ),
         (
@@ -1131,18 +1131,19 @@ def test_the_command_imports_a_state_dict(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_command_refuses_a_state_dict_of_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """ResNet-18 has 20 convolutions: conv1, 16 in its 8 blocks and 3 shortcuts."""
+    """ResNet-18 has 20 convolutions, each with a batch norm: conv1, 16 in its 8 blocks and 3 shortcuts."""
     theirs = NETWORKS["resnet-18"].make(50).trunk.state_dict()
     out = tmp_path / "w.safetensors"
     shortcut = {name: tensor for name, tensor in theirs.items() if not name.startswith("layer4.0.downsample")}
     for part, missing in (
-        ({"conv1.weight": theirs["conv1.weight"]}, "layer1.0.conv1, layer1.0.conv2, "),
-        (shortcut, "layer4.0.downsample.0. It may be cut short, or a part: "),
+        ({"conv1.weight": theirs["conv1.weight"]}, "bn1, layer1.0.conv1, layer1.0.bn1, "),
+        (shortcut, "layer4.0.downsample.0, layer4.0.downsample.1. It may be cut short, or a part: "),
+        ({name: tensor for name, tensor in theirs.items() if tensor.ndim == 4}, "bn1, layer1.0.bn1, layer1.0.bn2, "),
     ):
         source = saved(tmp_path / "a.pth", part)
         assert main(["weights", str(source), "--model", "resnet-18", "--out", str(out)]) == 1
-        expected = f"{source}: layers are missing: expected the 20 convolutions of the network, got a file without "
-        assert expected + missing in capsys.readouterr().err
+        expected = f"{source}: layers are missing: expected the 40 convolutions and batch norms of the network, "
+        assert f"{expected}got a file without {missing}" in capsys.readouterr().err
         assert not out.exists()
 
 

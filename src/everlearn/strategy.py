@@ -280,11 +280,7 @@ class Strategy(Learner):
     # --- checks at the door -----------------------------------------------------------------------
 
     def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
-        met: set[int] = set()
-        for classes in batches:
-            if known := sorted(met & set(classes)):
-                self.head.check_known(known)
-            met |= set(classes)
+        self.head.check_stream(batches)
 
     def _check(self, batch: Batch) -> None:
         check_batch(batch)

@@ -21,7 +21,8 @@ from everlearn.streams import Stream, class_order, groups, nc, ni, nic, run_gene
 class Benchmark:
     """source: loads the data; stream: the stream of a run; network, setting: the defaults.
 
-    variants: what `NAME+variant` changes: arguments of the source, or the stream, the network and the setting.
+    settings: of networks other than the default. variants: what `NAME+variant` changes: arguments of the source, or
+    the stream, the network and the setting.
     scaled: patterns are brought to the size that a network takes.
     """
 
@@ -29,6 +30,7 @@ class Benchmark:
     stream: Callable[[str, Source, int], Stream]
     network: str = "small"
     setting: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scaled: bool = False
 
@@ -120,6 +122,7 @@ CORE50 = Benchmark(
     _core50("nc"),
     network="caffenet-128",
     setting="caffenet/core50",
+    settings=dict.fromkeys(("googlenet-128", "googlenet"), "googlenet/core50"),
     variants={
         "categories": {"labels": "category"},
         "32px": {"size": 32, "network": "cifarnet", "setting": None},
@@ -197,7 +200,8 @@ def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px.
 
     split-N:SOURCE is any source, N classes at a time, by name (split-2:mnist) or by path (split-2:photos/,
-    split-5:mine.npz); whole:SOURCE is it as one batch. network: that folders of images are scaled for.
+    split-5:mine.npz); whole:SOURCE is it as one batch. network: that folders of images are scaled for, and that the
+    setting is of.
     """
     if (mine := own(name)) is not None:
         count, source = mine
@@ -213,4 +217,5 @@ def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     if unknown:
         known = [f"{base}+{variant}" for variant in chosen.variants] or "none"
         raise ConfigError(sentence("Unknown variant", expected=known, got=repr(name), do="Choose one or several."))
-    return chosen.varied(variants)
+    chosen = chosen.varied(variants)
+    return replace(chosen, setting=chosen.settings.get(network or "", chosen.setting))

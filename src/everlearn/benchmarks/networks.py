@@ -13,6 +13,7 @@ from everlearn.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet,
 
 SIDES = {"caffenet-128": 128, "caffenet-128-conv": 128, "googlenet-128": 128, "nin-128": 128}
 SIDES |= {"caffenet": 227, "googlenet": 224, "efficientnet-lite0": 224, "efficientnet-lite0-imagenet": 224}
+SIDES |= {"resnet-18": 224, "resnet-50": 224}
 """What a folder of images is scaled to for a network; for others, 32 pixels."""
 ANY_SIDE = ("resnet-18", "resnet-50", "efficientnet-lite0", "efficientnet-lite0-imagenet")
 """Networks for RGB of 32 × 32 pixels and more."""

@@ -2,7 +2,6 @@
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -10,7 +9,7 @@ from typing import IO
 import numpy as np
 
 from everlearn.data.core50 import SITE
-from everlearn.data.core50_frames import object_of, parse
+from everlearn.data.core50_frames import UNREADABLE, object_of, parse, unreadable
 from everlearn.data.core50_protocols import Lists, Protocol
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
@@ -81,20 +80,10 @@ def _zipped(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[re.Match[str]
                     where = f"{path}:{member}"
                     with archive.open(member) as file:
                         yield match, where, _text(where, file)
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        zlib.error,
-        RuntimeError,
-    ) as error:  # RuntimeError: encrypted, or packed in a way unknown
-        raise DataError(
-            sentence(
-                "This archive cannot be read",
-                expected="a whole .zip",
-                got=f"{path} ({error})",
-                do="Delete it and fetch it again.",
-            )
-        ) from error
+    except DataError:  # a list that is too long
+        raise
+    except UNREADABLE as error:
+        raise unreadable(path, error) from error
 
 
 def _text(where: str, file: IO[bytes]) -> bytes:
@@ -120,7 +109,7 @@ def _frames(where: str, text: bytes, labels: dict[int, int]) -> Array:
         if not path:
             continue
         frame = parse(path)
-        good = frame is not None and label.strip().isdecimal()
+        good = label.strip().isdecimal() and len(label.strip()) < 5
         if frame is None or not good or labels.setdefault(int(object_of(frame)), int(label)) != int(label):
             raise DataError(
                 sentence(
@@ -138,9 +127,9 @@ def no_lists(folder: Path, entry: Protocol) -> DataError:
     """That a protocol's lists are not there, and cannot be rebuilt."""
     return DataError(
         sentence(
-            f"The orders of {entry.key} are published as file lists only",
-            expected=f"{entry.lists}/run0 … run9, or batches_filelists_NICv2.zip, in {folder}",
-            got="neither",
+            f"The orders of {entry.key} are not rebuilt",
+            expected=f"{entry.lists}/run0 … run9, batches_filelists_NICv2.zip, or a LUP.pkl that has them, in {folder}",
+            got="none of these",
             do=f"Run `everlearn data get core50`, or put {SITE}/data/batches_filelists_NICv2.zip there.",
         )
     )

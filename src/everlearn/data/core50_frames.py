@@ -3,6 +3,7 @@
 import json
 import re
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -108,6 +109,22 @@ def _called(part: int) -> str:
     return str(part) if part <= SESSIONS else f"s{part // OBJECTS}/o{part % OBJECTS + 1}"
 
 
+UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError)
+"""What Python raises for a damaged archive, or one that is encrypted or packed in a way unknown."""
+
+
+def unreadable(archive: Path, error: Exception) -> DataError:
+    """That an archive cannot be read."""
+    return DataError(
+        sentence(
+            "This archive cannot be read",
+            expected="a whole .zip",
+            got=f"{archive} ({error})",
+            do="Delete it and fetch it again.",
+        )
+    )
+
+
 class Images(Protocol):
     """Where images lie, by frame number."""
 
@@ -145,15 +162,8 @@ class Zip:
         self.where = where
         try:
             self._archive = zipfile.ZipFile(where)
-        except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(
-                sentence(
-                    "This archive cannot be read",
-                    expected="a whole .zip",
-                    got=f"{where} ({error})",
-                    do="Delete it and fetch it again.",
-                )
-            ) from error
+        except UNREADABLE as error:
+            raise unreadable(where, error) from error
         parsed = ((parse(member.filename), member) for member in self._archive.infolist())
         self._members = {frame: member for frame, member in parsed if frame is not None}
 

@@ -56,10 +56,8 @@ class Experiment:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     theirs: str | None = None
 
-    def setting(self, budget: Budget, benchmark: str, network: str | None) -> str | None:
+    def setting(self, budget: Budget, benchmark: str) -> str | None:
         """Whose hyperparameters: ours at CPU budget where we have some, else the benchmark's own, None."""
-        if network == "googlenet-128" and benchmark.startswith("core50"):
-            return "googlenet/core50"
         return CPU.get(benchmark) if budget == "cpu" else None
 
     def knobs(self, budget: Budget, benchmark: str) -> dict[str, Any]:

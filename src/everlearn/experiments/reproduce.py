@@ -96,8 +96,8 @@ def _config(
     experiment: Experiment, order: Order, variant: Variant, benchmark: str, network: str | None, run: int
 ) -> Config:
     place, network = variant.benchmark or benchmark, variant.network or network
-    setting = experiment.setting(order.budget, place, network)
-    named = setting or benchmark_of(place).setting
+    setting = experiment.setting(order.budget, place)
+    named = setting or benchmark_of(place, network).setting
     rates = _rates(variant.rates, named) if variant.rates else {}
     turned = {**rates, **experiment.knobs(order.budget, place), **variant.knobs, **(order.knobs or {})}
     if variant.pull is not None:
@@ -168,8 +168,7 @@ def described(name: str, order: Order) -> str:
     experiment, lines = experiment_of(name), []
     benchmark = order.benchmark or experiment.benchmark
     for variant, config in _by_variant(configs(experiment, order)).items():
-        chosen = benchmark_of(config.benchmark)
-        training = preset(config.strategy, config.setting or chosen.setting, config.knobs).training
+        chosen, training = benchmark_of(config.benchmark), config.slots.training
         first, later = training.first.epochs, training.later.epochs
         epochs = f"{first} {'epoch' if first == 1 else 'epochs'} on B_1, {later} on later batches"
         network = config.network or chosen.network

@@ -162,6 +162,14 @@ class Head:
                 )
             )
 
+    def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
+        """Refuse a stream by the classes of its batches, where some come again that must not."""
+        met: set[int] = set()
+        for classes in batches:
+            if known := sorted(met & set(classes)):
+                self.check_known(known)
+            met |= set(classes)
+
     def check_known(self, known: list[int]) -> None:
         """Refuse classes that come again, with the reason, where this head cannot take them."""
 

@@ -13,6 +13,7 @@ from everlearn.benchmarks import benchmark_of
 from everlearn.errors import ConfigError, sentence
 from everlearn.knobs import check, check_types, flat
 from everlearn.presets import preset
+from everlearn.slots import Slots
 
 PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
@@ -76,8 +77,13 @@ class Config:
     @property
     def hyperparameters(self) -> dict[str, Any]:
         """Every one, as the setting and the knobs give it, by the names of `--set`."""
+        return plain(self.slots.hyperparameters)
+
+    @property
+    def slots(self) -> Slots:
+        """The strategy's slots, as the setting and the knobs give them."""
         setting = self.setting or benchmark_of(self.benchmark, self.network).setting
-        return plain(preset(self.strategy, setting, self.knobs).hyperparameters)
+        return preset(self.strategy, setting, self.knobs)
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out."""

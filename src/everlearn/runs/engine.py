@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tqdm import tqdm
 
 from everlearn.benchmarks import benchmark_of, stream_of
-from everlearn.errors import ConfigError, EverlearnError, RunError, sentence
+from everlearn.errors import ConfigError, DataError, EverlearnError, RunError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import is_finished, line_of
 
@@ -76,13 +76,17 @@ def check_configs(configs: Iterable[Config]) -> None:
 
 
 def check_streams(configs: Iterable[Config]) -> None:
-    """Raise once what all of these runs would: that data are not there, or that a benchmark has no such run."""
-    last: dict[tuple[str, str | None], int] = {}
+    """Raise now what runs would later: that data or a run are not there, or that a strategy refuses the stream."""
+    by_stream: dict[tuple[str, str | None], list[Config]] = {}
     for config in configs:
-        key = config.benchmark, config.network
-        last[key] = max(config.run, last.get(key, 1))
-    for (benchmark, network), run in last.items():
-        stream_of(benchmark, network, run)
+        by_stream.setdefault((config.benchmark, config.network), []).append(config)
+    for (benchmark, network), those in by_stream.items():
+        batches = stream_of(benchmark, network, max(config.run for config in those)).batches
+        for config in those:
+            try:
+                config.slots.head.check_stream(batches[: config.batches])
+            except DataError as error:
+                raise DataError(f"{config.strategy}: {error}") from error
 
 
 def some(jobs: int | None) -> int | None:

@@ -11,6 +11,7 @@ from everlearn.runs.folder import RunFolder
 from everlearn.runs.place import command
 from everlearn.runs.runner import OnProgress, learner_of, run
 from everlearn.weights import save_weights
+from everlearn.weights.ours import check_name
 
 
 def pretrain(
@@ -25,6 +26,7 @@ def pretrain(
         raise ConfigError(
             sentence("This is no file", expected="a file for the weights", got=out, do="E.g. --out mine.safetensors.")
         )
+    check_name(out)
     batches = len(stream_of(config.benchmark, config.network, config.run))
     if batches != 1:
         raise ConfigError(

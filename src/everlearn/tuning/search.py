@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STARTUP = 6  # trials before the sampler learns from them, and before anything is given up
 WARMUP = 2  # batches before a trial may be given up
-HOPELESS = 25.0  # per cent: a trial below so many of the others at the same batch is given up
+HOPELESS = 25.0  # per cent: a trial that is not above so many of the others at the same batch is given up
 
 
 class Learn(Protocol):
@@ -52,7 +52,7 @@ class Search:
 
     config: of run 1, its knobs are held fixed; held_out is the share of each batch that is scored on.
     trials: points tried, first those of `starts`, each as knobs, or else the present settings.
-    seeds: a point's score is the mean over so many seeds. etas: the range of η.
+    seeds: a point's score is the mean over so many seeds, from the config's on. etas: the range of η.
     """
 
     config: Config
@@ -184,7 +184,8 @@ class Search:
         """
         scores: list[float] = []
         told = set(trial.study.trials[trial.number].intermediate_values)  # before a kill
-        for seed in range(1, self.seeds + 1):
+        first = self.config.seed or 1
+        for seed in range(first, first + self.seeds):
             config = replace(self.config, knobs=knobs, seed=seed)
 
             def watch(_step: object, record: dict[str, Any] | None) -> None:

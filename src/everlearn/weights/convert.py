@@ -18,7 +18,7 @@ from everlearn.weights.caffemodel import read_caffemodel
 from everlearn.weights.checks import bad_file, naming
 from everlearn.weights.importer import Tensors, make_plan, some
 from everlearn.weights.layout import CAFFE, TORCHVISION, Layout
-from everlearn.weights.ours import save_weights
+from everlearn.weights.ours import check_name, save_weights
 from everlearn.weights.report import Report
 from everlearn.weights.state_dict import read_state_dict
 
@@ -68,6 +68,7 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
         )
     if classes is not None and classes < 1:
         raise ConfigError(sentence("Too few classes", expected="1 or more", got=classes, do="Give --classes N."))
+    check_name(out)
     known = NETWORKS[model]
     network = known.make(classes or known.classes)
     modules = {name for name, _ in network.named_modules()}
@@ -87,23 +88,23 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
 
 
 def _check_whole(file: Path, report: Report, network: Network, layout: Layout, spare: Container[str]) -> None:
-    """Refuse a file without convolutions of the trunk.
+    """Refuse a file without convolutions or batch norms of the trunk.
 
     A .caffemodel that was cut between two layers can still be parsed, and a state dict may be of a part of a network.
     Fully connected and output layers may be missing: there are files of convolutions alone, and these layers mostly
     start fresh anyway.
     """
-    convolutions = [
-        name for name, module in network.trunk.named_modules(prefix="trunk") if isinstance(module, nn.Conv2d)
-    ]
-    due = [name for name in convolutions if name not in spare]
-    fresh = {entry.network.rpartition(".")[0] for entry in report.fresh if entry.network}
+    kinds = (nn.Conv2d, nn.BatchNorm2d)
+    layers = [name for name, module in network.trunk.named_modules(prefix="trunk") if isinstance(module, kinds)]
+    due = [name for name in layers if name not in spare]
+    parts = (entry.network.rpartition(".") for entry in report.fresh if entry.network)
+    fresh = {layer for layer, _, part in parts if part != "num_batches_tracked"}  # which nothing depends on
     missing = [layout.layer(name) for name in due if name in fresh]
     if missing:
         raise bad_file(
             file,
             "layers are missing",
-            expected=f"the {len(due)} convolutions of the network",
+            expected=f"the {len(due)} convolutions and batch norms of the network",
             got=f"a file without {some(missing)}",
             do="It may be cut short, or a part: compare its checksum, and fetch the whole file.",
         )

@@ -39,6 +39,7 @@ def save_weights(
     all. What is left out is listed in the file, and starts fresh when it is loaded.
     """
     path = Path(path)
+    check_name(path)
     named = {name: t for name, t in network.state_dict().items() if isinstance(t, Tensor)}
     kept = {name: _on_disk(name, t, half) for name, t in named.items() if only is None or name in only}
     left_out = [name for name in named if name not in kept]
@@ -54,6 +55,25 @@ def save_weights(
         raise bad_file(
             path, "the weights cannot be written", expected="a folder with room", got=error, do="Choose another path."
         ) from error
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name by which weights of ours would be taken for others'.
+
+    >>> check_name(Path("mine.pth"))
+    Traceback (most recent call last):
+    everlearn.errors.ConfigError: Weights of ours are no .pth file: expected a name that ends otherwise, got mine.pth. \
+E.g. mine.safetensors.
+    """
+    if path.suffix.lower() in OTHERS:
+        raise ConfigError(
+            sentence(
+                f"Weights of ours are no {path.suffix} file",
+                expected="a name that ends otherwise",
+                got=path,
+                do=f"E.g. {path.with_suffix('.safetensors')}.",
+            )
+        )
 
 
 def load_weights(path: str | os.PathLike[str], network: Network) -> Report:
