@@ -71,6 +71,7 @@ def measure(chosen: Iterable[Entry], pythons: dict[str, str], size: str, rounds:
             "threads": threads,
             "epochs": SIZES[size].epochs,
             "steps": SIZES[size].steps,
+            "usual": SIZES[size].usual,
             "versions": {one.entry.program: one.ready["versions"] for one in running},
             **about(),
             "contestants": [

@@ -23,7 +23,7 @@ OTHERS = {module.__name__.rpartition(".")[2]: module.lines for module in (folder
 
 
 class Row(NamedTuple):
-    """One contestant's figures: seconds of every round, those of parts, and peak memory in bytes.
+    """One contestant's figures: seconds of every round, those of parts and of a minibatch, and peak memory in bytes.
 
     Seconds are those of a machine on which a step of the floor always takes its median: each round's are divided by
     what a step of the floor took between the contestant's own.
@@ -34,12 +34,23 @@ class Row(NamedTuple):
     job: str
     seconds: list[float]
     parts: dict[str, list[float]]
+    steps: list[float]
     peak: int
     start: int
 
     @property
+    def step(self) -> float | None:
+        """A minibatch alone, without what a batch costs before the first and after the last."""
+        return median(self.steps) if self.steps else None
+
+    @property
     def median(self) -> float:
         return median(self.seconds)
+
+    @property
+    def own(self) -> int:
+        """The memory that came after everything was imported and the data made."""
+        return self.peak - self.start
 
     @property
     def spread(self) -> float:
@@ -78,7 +89,8 @@ class Table:
                 part: [answer["parts"][part][clock] * speed for answer, speed in zip(answers, speeds, strict=True)]
                 for part in answers[0]["parts"]
             }
-            self.rows[names] = Row(*names, seconds, parts, one["peak"], one["start"])
+            steps = [a["step"][clock] * speed for a, speed in zip(answers, speeds, strict=True) if a.get("step")]
+            self.rows[names] = Row(*names, seconds, parts, steps, one["peak"], one["start"])
 
     def floor(self, job: str) -> Row | None:
         """The fastest plain loop; what trains the output layer alone is beside training all."""
@@ -99,10 +111,11 @@ class Table:
             "ms a minibatch",
             "× floor",
             "± %",
+            "a step alone, × floor",
             "Avalanche's / ours",
             "peak MB",
-            "× floor",
             "of it MB",
+            "× floor",
         ]
         lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
         for row in self.rows.values():
@@ -113,10 +126,11 @@ class Table:
                 f"{1000 * self.a_minibatch(row):.1f}",
                 "" if floor is None else f"{self.a_minibatch(row) / self.a_minibatch(floor):.2f}",
                 f"{100 * row.spread:.0f}",
+                "" if floor is None or not (row.step and floor.step) else f"{row.step / floor.step:.2f}",
                 "" if other is None else f"{other.median / row.median:.2f}",
                 f"{row.peak / MB:.0f}",
-                "" if floor is None else f"{row.peak / floor.peak:.2f}",
-                f"{(row.peak - row.start) / MB:.0f}",
+                f"{row.own / MB:.0f}",
+                "" if floor is None else f"{row.own / max(1, floor.own):.2f}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
         return lines
@@ -139,7 +153,7 @@ class Table:
         goals = []
         for name in ("naive", "si", "ar1"):
             if row := self.rows.get(("ours", name, "train")):
-                goals.append(Goal(f"{name} / plain loop", row.median / floor.median, 1.05))
+                goals.append(self._beside(row, floor))
         if (row := self.rows.get(("ours", "lwf", "train"))) and look is not None:
             goals.append(
                 Goal("(lwf − a bare forward pass) / plain loop", (row.median - look.median) / floor.median, 1.05)
@@ -150,6 +164,16 @@ class Table:
                 Goal("ewc's Fisher pass / an epoch of the plain loop", median(row.parts["consolidate"]) / epoch, 1)
             )
         return goals
+
+    def _beside(self, row: Row, floor: Row) -> Goal:
+        """A batch beside the plain loop's: as it was measured, or with the usual number of steps, each as measured."""
+        usual, measured = self.result.get("usual"), self.result["steps"]["train"]
+        if not (usual and row.step and floor.step):
+            return Goal(f"{row.name} / plain loop", row.median / floor.median, 1.05)
+        seconds, plain = (
+            one.median + (usual - measured) * step for one, step in ((row, row.step), (floor, floor.step))
+        )
+        return Goal(f"{row.name} / plain loop, a batch of {usual} steps", seconds / plain, 1.05)
 
     def _against_avalanche(self) -> list[Goal]:
         goals = []

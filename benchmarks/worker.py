@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from time import perf_counter, process_time
 
 import torch
@@ -23,6 +24,14 @@ import torch
 from benchmarks.floor import Floor
 from benchmarks.machine import versions
 from benchmarks.sizes import SIZES, Size
+
+Clock = tuple[float, float]
+"""Seconds, and processors' seconds."""
+
+
+def clock() -> Clock:
+    """Now."""
+    return perf_counter(), process_time()
 
 
 class Contestant(ABC):
@@ -35,12 +44,25 @@ class Contestant(ABC):
         self.parts: dict[str, dict[str, float]] = {}
         self.floor: Floor | None = None
         self.minibatches = 0
+        self.later: list[Clock] = []
+        self.since: Clock = 0.0, 0.0
 
     def between(self) -> None:
-        """After each minibatch of the job: the floor's turn, at every so many."""
+        """After each minibatch of the job, which is timed from the second on: the floor's turn, at every so many."""
+        seconds, cpu = clock()
         self.minibatches += 1
+        if self.minibatches > 1:
+            self.later.append((seconds - self.since[0], cpu - self.since[1]))
         if self.floor is not None and self.minibatches % self.size.turns[self.job] == 0:
             self.floor.take_a_turn()
+        self.since = clock()
+
+    def step(self) -> dict[str, float] | None:
+        """A minibatch alone, without what a batch costs before its first and after its last; None of a single one."""
+        if not self.later:
+            return None
+        seconds, cpu = zip(*self.later, strict=True)
+        return {"seconds": fmean(seconds), "cpu": fmean(cpu)}
 
     @abstractmethod
     def prepare(self) -> Callable[[], object]:
@@ -61,12 +83,13 @@ class Contestant(ABC):
         """Do the job once, taking turns with the floor or not."""
         work = self.prepare()
         self.floor = None if alone else Floor(self.size)
-        self.parts, self.minibatches = {}, 0
+        self.parts, self.minibatches, self.later = {}, 0, []
         gc.collect()
         start, cpu = perf_counter(), process_time()
         work()
         seconds, cpu = perf_counter() - start, process_time() - cpu
         answer: dict[str, object] = {"seconds": seconds, "cpu": cpu, "parts": self.parts, "peak": peak()}
+        answer["step"] = self.step()
         if (floor := self.floor) is not None:
             steps = {"seconds": floor.seconds / floor.steps, "cpu": floor.cpu / floor.steps}
             answer |= {"seconds": seconds - floor.seconds, "cpu": cpu - floor.cpu, "floor": steps}

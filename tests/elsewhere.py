@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 ELSEWHERE = torch.device("meta")
 MAY_MIX = {"aten::copy_", "aten::set_", "aten::_to_copy", "aten::index_put_", "aten::index_put", "aten::index"}
-"""Operations that take tensors of two devices: copies, and indices, which may lie on the CPU."""
+"""Operations that take tensors of two devices: copies, and indices, which may lie on the CPU, but only they."""
 
 
 class Elsewhere:
@@ -60,7 +60,9 @@ class _Dispatch(TorchDispatchMode):
         name = func._schema.name
         if marked and strangers and name not in MAY_MIX:
             raise RuntimeError(f"{name}: {len(marked)} tensors are elsewhere, and {len(strangers)} on the CPU")
-        if name in ("aten::index_put_", "aten::index_put", "aten::copy_") and not self.place.has(args[0]) and marked:
+        if name.startswith("aten::index") and not self.place.has(args[0]):
+            assert not marked, f"{name}: a tensor on the CPU is indexed by one that is elsewhere"
+        if name == "aten::copy_" and not self.place.has(args[0]) and marked:
             marked = []  # written on the CPU
         if name.startswith("aten::index_put") and self.place.has(args[0]) and not self.place.has(args[2]):
             assert args[2].dim() == 0, f"{name}: values on the CPU are written elsewhere"

@@ -17,6 +17,7 @@ from benchmarks.table import Table, fill, markdown
 from everlearn import PRESETS
 
 ROOT = Path(__file__).parents[1]
+BATCH_OF_100 = "ar1 / plain loop, a batch of 100 steps"
 
 
 def contestant(program: str, name: str, job: str, *seconds: float, **parts: float) -> dict[str, Any]:
@@ -73,12 +74,30 @@ def test_goals_are_ratios_of_medians() -> None:
 
 def test_the_table_has_milliseconds_a_minibatch_and_memory() -> None:
     lines = Table(MEASURED).lines()
-    assert "| ours: ar1 | train | 525.0 | 1.05 | 2 |  | 300 | 1.00 | 100 |" in lines  # 2.1 s / 4; the floor: 2 s / 4
-    assert "| ours: si | train | 550.0 | 1.10 | 0 | 2.00 | 300 | 1.00 | 100 |" in lines
+    assert "| ours: ar1 | train | 525.0 | 1.05 | 2 |  |  | 300 | 100 | 1.00 |" in lines  # 2.1 s / 4; the floor: 2 s / 4
+    assert "| ours: si | train | 550.0 | 1.10 | 0 |  | 2.00 | 300 | 100 | 1.00 |" in lines
     cumulative = Table(result(contestant("ours", "cumulative", "train", 4.0)))
     assert (
         cumulative.a_minibatch(*cumulative.rows.values()) == 0.5
     )  # two epochs over B_1's two minibatches are four more
+
+
+def test_a_step_alone_and_a_batch_of_the_usual_length() -> None:
+    """The floor takes 2 s for 4 steps of 0.5; AR1 2.9 for 4 of 0.51: a batch costs 0.86 once, and 0.51 a step.
+
+    100 steps: 50 s beside 51 + 0.86.
+    """
+    plain = contestant("plain", "plain", "train", 2.0, 2.0, 2.0)
+    ours = contestant("ours", "ar1", "train", 2.9, 2.9, 2.9)
+    for one, step in ((plain, 0.5), (ours, 0.51)):
+        for answer, speed in zip(one["answers"], (1, 2, 0.5), strict=True):
+            answer["step"] = {"seconds": speed * step, "cpu": speed * step / 2}
+    short, usual = result(plain, ours), {**result(plain, ours), "usual": 100}
+    assert "| ours: ar1 | train | 725.0 | 1.45 | 0 | 1.02 |  | 300 | 100 | 1.00 |" in Table(short).lines()
+    for measured, wanted in ((short, ("ar1 / plain loop", 1.45)), (usual, (BATCH_OF_100, 51.86 / 50))):
+        (goal,) = Table(measured).goals()
+        assert goal.what == wanted[0]
+        assert goal.value == pytest.approx(wanted[1])
 
 
 def test_a_page_is_filled_between_its_marks_again_and_again() -> None:
@@ -140,6 +159,7 @@ def test_contestants_answer_from_processes_of_their_own() -> None:
     for one in measured["contestants"]:
         assert one["answers"][0]["seconds"] > 0
         assert one["answers"][0]["floor"]["seconds"] > 0
+        assert (one["answers"][0]["step"] is None) == (one["job"] == "evaluate")  # of a single minibatch
         assert one["peak"] >= one["start"] > 0
         assert one["peak"] < len(large)
     assert set(measured["versions"]) == {"plain", "ours"}

@@ -153,7 +153,9 @@ def test_two_processes_learn_what_one_learns(case: str, cases: Callable[[str, in
         assert (passed, *shares) == (7 * sevens + ones, 4 * sevens + ones, 3 * sevens + ones)
 
 
-@pytest.mark.parametrize("case", ["ewc", "si", "ar1", "ewc, per example", "ewc, single patterns"])
+@pytest.mark.parametrize(
+    "case", ["ewc", "si", "si, the gradient's path", "ar1", "ewc, per example", "ewc, single patterns"]
+)
 def test_importances_are_those_of_the_global_gradients(case: str, cases: Callable[[str, int], dict[str, Any]]) -> None:
     one, two = learnt(case, together=False)[0].state_dict()["regulariser"]["F"], cases(case, 0)["regulariser"]["F"]
     assert float(one.abs().max()) > 0

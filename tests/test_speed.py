@@ -21,7 +21,7 @@ from everlearn.presets import build
 from tests.toys import assert_same_state, plain_network, quick, three_outputs, toy_stream
 
 ROOT = Path(__file__).parents[1]
-FROZEN = ["fw", "cw", "cwr", "cwr+"]
+FROZEN = ["fw", "cw", "cwr", "cwr+", "cwr*"]
 
 
 def count_trunk(network: Network) -> list[int]:

@@ -120,13 +120,10 @@ class Several(Ranks):
         return idx[self._rows(len(idx))]
 
     def sum(self, value: Tensor) -> Tensor:
-        total = value.detach().clone()
-        with _together():
-            dist.all_reduce(total)
-        return total
+        return _summed(value.detach().clone())
 
     def sum_(self, gradient: Tensor, L: Tensor) -> Tensor:
-        total = self.sum(torch.cat([gradient, L.detach().reshape(1)]))
+        total = _summed(torch.cat([gradient, L.detach().reshape(1)]))
         gradient.copy_(total[:-1])
         return total[-1]
 
@@ -245,6 +242,13 @@ def _together() -> Iterator[None]:
                 do="Read what the others printed; this process's learner is as it was before the batch.",
             )
         ) from error
+
+
+def _summed(value: Tensor) -> Tensor:
+    """The sum over all processes, in place of what each one had."""
+    with _together():
+        dist.all_reduce(value)
+    return value
 
 
 def _carrier() -> torch.device:
