@@ -41,9 +41,10 @@ def config(strategy: str = "ar1", **changes: Any) -> Config:
         ("cwr", {"eta_1", "eta_i", "scale"}),
         ("cwr+", {"eta_1", "eta_i"}),
         ("lwf", {"eta_1", "eta_i", "low", "high"}),
-        ("ewc", {"eta_1", "eta_i", "pull"}),
+        ("ewc", {"eta_1", "eta_i", "pull", "max_F"}),
         ("si", {"eta_1", "eta_i", "pull", "w_1", "w_i"}),
         ("ar1", {"eta_1", "eta_i", "pull", "w_1", "w_i"}),
+        ("ar1-ewc", {"eta_1", "eta_i", "pull", "max_F"}),
         ("ar1-lwf", {"eta_1", "eta_i", "low", "high"}),
     ],
 )
@@ -64,6 +65,17 @@ def test_the_pull_is_what_is_searched_not_lambda() -> None:
     assert space.first["pull"] == pytest.approx(0.4)
     assert space.knobs(space.first)["si.lam"] == pytest.approx(4e5)
     assert space.knobs({**space.first, "eta_i": 0.0005})["si.lam"] == pytest.approx(8e5)
+
+
+def test_ewc_has_max_F_where_si_has_w() -> None:
+    """A tenth of the max_F at the same pull is ten times the λ: what is not saturated is held ten times as hard."""
+    space = Space(preset("ewc", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
+    point = {**space.first, "eta_i": 0.001, "pull": 0.4}
+    assert space.knobs({**point, "max_F": 1e-3})["ewc.lam"] == pytest.approx(4e5)
+    lower = space.knobs({**point, "max_F": 1e-4})
+    assert (lower["ewc.lam"], lower["ewc.max_F"]) == (pytest.approx(4e6), 1e-4)
+    fixed = Space(preset("ewc", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10, fixed=["ewc.max_F"])
+    assert fixed.knobs(fixed.first).keys() == {"training.first.eta", "training.later.eta", "ewc.lam"}
 
 
 def test_lwf_maps_from_the_shares_of_the_stream() -> None:

@@ -26,8 +26,8 @@ class Range(NamedTuple):
 
 
 PULL = Range(0.02, 1.5)  # η·λ·max_F: above 1 it overshoots
-EWC_PULL = Range(0.02, 200.0)  # a Fisher information has no w_i to lift it to max_F, which it may stay far below
 W = Range(1e-6, 1e-2)  # SI's w_1 and w_i
+MAX_F = Range(1e-9, 1e-3)  # EWC's, which has no w_i to lift a Fisher information to max_F: it may stay far below
 END = Range(0.2, 0.95, log=False)  # the ends of LWF's map
 SCALE = Range(0.5, 2.0)  # CWR's w_1
 
@@ -39,7 +39,7 @@ class Space:
     sizes: the n_i of the stream, which LWF's map starts from. fixed: knobs that are not searched for.
 
     Dimensions: η of B_1 and of later batches; the pull η·λ·max_F rather than λ (a λ means nothing without its η);
-    SI's w_1 and w_i; both ends of LWF's map; CWR's w_1. Everything else stays as the slots have it.
+    SI's w_1 and w_i; EWC's max_F; both ends of LWF's map; CWR's w_1. Everything else stays as the slots have it.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class Space:
         regulariser, head = slots.regulariser, slots.head
         ranges = {"training.first.eta": {"eta_1": Range(*etas)}, "training.later.eta": {"eta_i": Range(*etas)}}
         if isinstance(regulariser, Quadratic):
-            ranges[f"{regulariser.name}.lam"] = {"pull": EWC_PULL if isinstance(regulariser, EWC) else PULL}
+            ranges[f"{regulariser.name}.lam"] = {"pull": PULL}
+        if isinstance(regulariser, EWC):
+            ranges["ewc.max_F"] = {"max_F": MAX_F}
         if isinstance(regulariser, SI):
             ranges |= {"si.w_1": {"w_1": W}, "si.w_i": {"w_i": W}}
         if isinstance(regulariser, LWF):
@@ -78,7 +80,8 @@ class Space:
         training, regulariser, head = slots.training, slots.regulariser, slots.head
         values: Point = {"eta_1": training.first.eta, "eta_i": training.later.eta}
         if isinstance(regulariser, Quadratic):
-            values["pull"] = training.later.eta * regulariser.lam * (regulariser.max_F or 1.0)
+            values["max_F"] = regulariser.max_F or 1.0
+            values["pull"] = training.later.eta * regulariser.lam * values["max_F"]
         if isinstance(regulariser, SI):
             values |= {"w_1": regulariser.w_1, "w_i": regulariser.w_i}
         if isinstance(regulariser, LWF):
@@ -100,11 +103,12 @@ class Space:
             "training.later.eta": lambda: here["eta_i"],
             "si.w_1": lambda: here["w_1"],
             "si.w_i": lambda: here["w_i"],
+            "ewc.max_F": lambda: here["max_F"],
             "lwf.map": lambda: [list(self._shares()), sorted((here["low"], here["high"]))],
             "cwr.w_1": lambda: here["scale"],
         }
         if isinstance(regulariser, Quadratic):
-            scale = here["eta_i"] * (regulariser.max_F or 1.0)
+            scale = here["eta_i"] * here["max_F"]
             makers[f"{regulariser.name}.lam"] = lambda: _rounded(here["pull"] / scale)
         return {knob: makers[knob]() for knob in self._ranges}
 
