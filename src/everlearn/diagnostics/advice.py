@@ -48,8 +48,8 @@ _BAR = {
     "weights can move, or lower training.later's epochs or rate.",
 }
 _ZERO = {
-    "ewc": "Almost no weight is held, as in Naive: take a smaller minibatch for the Fisher pass (ewc.minibatch) or "
-    "fisher=per_example, or raise λ (ewc.lam) until η·λ·max F̂ is near 1.",
+    "ewc": "Almost no weight is held, as in Naive: lower max_F (ewc.max_F) and raise λ (ewc.lam) as much, until "
+    "η·λ·max F̂ is near 1; or take a smaller minibatch for the Fisher pass (ewc.minibatch) or fisher=per_example.",
     "si": "Almost no weight is held, as in Naive: raise w_1 and w_i (si.w_1, si.w_i).",
     "": "Almost no weight is held, as in Naive: raise the importance, or λ.",
 }
