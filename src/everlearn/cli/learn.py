@@ -26,6 +26,11 @@ from everlearn.errors import ConfigError, EverlearnWarning, sentence
 
 def add(commands: Commands) -> None:
     """These commands and their options."""
+    _add_runs(commands)
+    _add_experiments(commands)
+
+
+def _add_runs(commands: Commands) -> None:
     one = commands.add_parser("run", help="learn one stream into a folder; the same command again goes on with it")
     what_to_run(one)
     one.add_argument("--strategy", required=True)
@@ -47,6 +52,8 @@ def add(commands: Commands) -> None:
     whole.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .safetensors to write")
     whole.set_defaults(do=command_pretrain)
 
+
+def _add_experiments(commands: Commands) -> None:
     again = commands.add_parser("reproduce", help="an experiment of the paper: learn, draw, and write its table")
     again.add_argument("name", help="see: everlearn list experiments")
     again.add_argument("--budget", choices=["cpu", "paper"], default="cpu", help="fewer epochs, or the paper's")
