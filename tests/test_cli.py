@@ -62,6 +62,7 @@ assert not heavy, heavy
 def test_list_names_strategies_and_benchmarks() -> None:
     assert "ar1 " in everlearn("list", "strategies").stdout
     assert json.loads(everlearn("list", "benchmarks", "--json").stdout) == catalogue.BENCHMARKS
+    assert "split-N:SOURCE " in everlearn("list", "benchmarks").stdout
 
 
 def test_run_writes_records_for_scripts(tmp_path: Path) -> None:

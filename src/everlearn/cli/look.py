@@ -43,7 +43,8 @@ def command_list(arguments: argparse.Namespace) -> None:
     """Print names with a sentence each."""
     from everlearn.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN, STRATEGIES
 
-    tables = {"strategies": STRATEGIES, "benchmarks": {**BENCHMARKS, **OWN}, "models": MODELS, "figures": FIGURES}
+    benchmarks = BENCHMARKS if arguments.json else {**BENCHMARKS, **OWN}  # for scripts, names alone
+    tables = {"strategies": STRATEGIES, "benchmarks": benchmarks, "models": MODELS, "figures": FIGURES}
     table = {**tables, "experiments": EXPERIMENTS}[arguments.what]
     if arguments.json:
         say(json.dumps(table, ensure_ascii=False, indent=1))
