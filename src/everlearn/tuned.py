@@ -18,7 +18,7 @@ from everlearn.paper import PAPER, Knobs, with_stars
 SETTINGS = {
     "small/digits": ["small-digits.json"],
     "small/mini50": ["small-mini50.json"],
-    "cifarnet/icifar-100/cpu": [f"cifarnet-icifar-100-cpu-{search}.json" for search in range(1, 7)],
+    "cifarnet/icifar-100/cpu": [f"cifarnet-icifar-100-cpu-{search}.json" for search in range(1, 8)],
 }
 LIKE = {"fw": "cwr", "cw": "cwr", "ar1-ewc": "ar1", "ar1-lwf": "ar1"}
 
