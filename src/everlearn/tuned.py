@@ -3,7 +3,7 @@
 Each file of `resources/settings` says how it was found: the command, and for every strategy the scores on held-out
 training data of the trials made to the end, and how many were given up. Of several searches for a strategy the best
 score counts, among those over the most batches. What was not searched for is as in the setting that the search began
-with. Of the strategies that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's with
+with. Of strategies that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's with
 η·λ as it was, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each
 time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
 """
