@@ -186,9 +186,13 @@ def test_other_data_are_refused_when_a_run_goes_on(tmp_path: Path) -> None:
     np.savez(own, x=x, y=y)
     run(replace(mine, batches=1), tmp_path / "run")
     before = (tmp_path / "run" / "config.json").read_bytes()
-    for what, others in {"class_names": np.array(["ant", *names[:-1]]).repeat(10), "n_i": y[5:]}.items():
+    for others, words in (
+        (np.array(["ant", *names[:-1]]).repeat(10), r"class_names .*: 6, number 1 being 'bear', got 6, .* 'ant'"),
+        (np.array([*names[:-1], "gnu", "yak"]).repeat(8), r"class_names .*: 6, number 7 being 'none', got 7, .* 'yak'"),
+        (y[5:], r"n_i as in its config.json: 3, number \d being \d+, got 3, number \d being \d+"),
+    ):
         np.savez(own, x=x[-len(others) :], y=others)
-        with pytest.raises(RunError, match=f"data have changed since this run was begun: expected {{'{what}'"):
+        with pytest.raises(RunError, match=f"data have changed since this run was begun: expected {words}"):
             run(mine, tmp_path / "run")
         assert (tmp_path / "run" / "config.json").read_bytes() == before
     np.savez(own, x=x, y=y)

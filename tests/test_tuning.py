@@ -20,7 +20,7 @@ from everlearn.cli import main
 from everlearn.errors import ConfigError, RunError, RunWarning
 from everlearn.presets import preset, with_knobs
 from everlearn.regularisers import SI
-from everlearn.runs import Config
+from everlearn.runs import Config, run
 from everlearn.runs.folder import append_line, one_process, read_lines
 from everlearn.tuning import Search
 from everlearn.tuning.search import import_optuna, journal
@@ -118,6 +118,18 @@ def test_a_search_never_scores_on_test_patterns() -> None:
     kept = sum(len(chosen) for chosen in stream.indices)
     assert kept + len(scored_on) == len(whole.source.train)
     assert not {pattern.tobytes() for pattern in scored_on.x} & {pattern.tobytes() for pattern in test.x}
+
+
+@pytest.mark.parametrize(("seed", "wanted"), [(None, [1, 2]), (0, [0, 1]), (5, [5, 6])])
+def test_the_seeds_of_a_search_begin_with_the_config_s(seed: int | None, wanted: list[int], tmp_path: Path) -> None:
+    seeds: list[int | None] = []
+
+    def learn(one: Config, path: Path, /, **options: Any) -> list[dict[str, Any]]:
+        seeds.append(one.seed)
+        return run(one, path, **options)
+
+    Search(replace(config("naive"), seed=seed), trials=1, seeds=2).run(tmp_path, learn)
+    assert seeds == wanted
 
 
 def test_the_same_search_finds_the_same(tmp_path: Path) -> None:

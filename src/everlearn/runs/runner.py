@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +101,19 @@ class Runner:
 
     def _refuse_other_data(self, stored: dict[str, Any]) -> None:
         """Refuse to go on with other data than the run was begun with: what is learnt would mean something else."""
-        now = self._data()
-        differ = [name for name, value in now.items() if stored.get(name, value) != value]
-        if differ:
-            raise RunError(
-                sentence(
-                    "The data have changed since this run was begun",
-                    expected={name: stored[name] for name in differ},
-                    got={name: now[name] for name in differ},
-                    do=f"Bring them back, or begin anew in another folder than {self.folder.path}.",
+        for name, now in self._data().items():
+            then = stored.get(name, now)
+            if then != now:
+                pairs = enumerate(zip_longest(then, now, fillvalue="none"), start=1)
+                k, (before, here) = next((k, pair) for k, pair in pairs if pair[0] != pair[1])
+                raise RunError(
+                    sentence(
+                        "The data have changed since this run was begun",
+                        expected=f"{name} as in its config.json: {len(then)}, number {k} being {before!r}",
+                        got=f"{len(now)}, number {k} being {here!r}",
+                        do=f"Bring them back, or begin anew in another folder than {self.folder.path}.",
+                    )
                 )
-            )
 
     @contextmanager
     def _logging(self) -> Iterator[None]:

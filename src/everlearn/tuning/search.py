@@ -184,7 +184,7 @@ class Search:
         """
         scores: list[float] = []
         told = set(trial.study.trials[trial.number].intermediate_values)  # before a kill
-        first = self.config.seed or 1
+        first = 1 if self.config.seed is None else self.config.seed
         for seed in range(first, first + self.seeds):
             config = replace(self.config, knobs=knobs, seed=seed)
 
