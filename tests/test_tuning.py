@@ -355,8 +355,8 @@ def test_the_protocol_in_one_command(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert settings["about"]["held_out"] == 0.2
     for name in ("naive", "cwr+"):
         assert len(settings["strategies"][name]["scores"]) == 2
-        for run in (1, 2):
-            stored = json.loads((tmp_path / "runs" / name / f"run-{run}" / "config.json").read_text())
+        for number in (1, 2):
+            stored = json.loads((tmp_path / "runs" / name / f"run-{number}" / "config.json").read_text())
             assert stored["knobs"] == settings["strategies"][name]["knobs"]
             assert stored["held_out"] == 0.0
     assert "cwr+" in capsys.readouterr().out
