@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ from everlearn.regularisers import SI
 from everlearn.runs import Config, run
 from everlearn.runs.folder import append_line, one_process, read_lines
 from everlearn.tuning import Search
-from everlearn.tuning.search import import_optuna, journal
+from everlearn.tuning.search import Score, import_optuna, journal
 from everlearn.tuning.space import Range, Space
 
 QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}
@@ -101,7 +101,12 @@ def test_points_are_rounded_so_that_what_is_published_was_run() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"trials": 0}, "Too few trials"), ({"seeds": 0}, "Too few seeds"), ({"etas": (0.1, 0.1)}, "range of η")],
+    [
+        ({"trials": 0}, "Too few trials"),
+        ({"seeds": 0}, "Too few seeds"),
+        ({"etas": (0.1, 0.1)}, "range of η"),
+        ({"score": "classes"}, "Unknown score"),
+    ],
 )
 def test_senseless_searches_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -140,6 +145,28 @@ def test_the_same_search_finds_the_same(tmp_path: Path) -> None:
     assert first["knobs"].keys() == {*QUICK, "training.first.eta", "training.later.eta"}
     assert all(value == float(f"{value:.2e}") for value in first["knobs"].values())  # as it was run
     assert not list((tmp_path / "a").glob("trial-*"))  # runs of trials are scratch; the journal keeps what they gave
+
+
+def test_every_pattern_counts_alike_or_every_batch() -> None:
+    """B_1's two classes have 40 of 50 patterns, of which 36 are right; B_2's two have 10, of which 1 is.
+
+    By patterns (36 + 1)/50 = 0.74; by batches (36/40 + 1/10)/2 = 0.5.
+    """
+    counts = [[20, 0, 0, 0], [4, 16, 0, 0], [5, 0, 0, 0], [4, 0, 0, 1]]
+    record = {"confusion": counts, "patterns": [20, 20, 5, 5], "order": [3, 1, 0, 2], "batches": [[1, 3], [0, 2]]}
+    searches = {score: Search(config(), score=score) for score in get_args(Score)}
+    assert searches["patterns"].scored({**record, "accuracy": 0.74}) == 0.74
+    assert searches["batches"].scored(record) == pytest.approx(0.5)
+
+
+def test_a_search_by_batches_is_another_search(tmp_path: Path) -> None:
+    """The digits' batches have their classes' held-out patterns in B_1 : B_i as 4 : 2, so the two scores differ."""
+    by_patterns = Search(config("naive"), trials=1).run(tmp_path / "patterns")
+    by_batches = Search(config("naive"), trials=1, score="batches").run(tmp_path / "batches")
+    assert by_batches["knobs"] == by_patterns["knobs"]
+    assert by_batches["score"] != by_patterns["score"]
+    with pytest.raises(RunError, match=r"another search: expected \{'score': 'patterns'\}, got \{'score': 'batches'\}"):
+        Search(config("naive"), trials=1, score="batches").run(tmp_path / "patterns")
 
 
 def test_a_finished_search_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,17 @@ def accuracy_on(counts: Counts, patterns: Sequence[int], order: Sequence[int], c
     return float(counts[rows, rows].sum() / total)
 
 
+def by_batch(
+    counts: Counts, patterns: Sequence[int], order: Sequence[int], batches: Sequence[Sequence[int]]
+) -> list[float]:
+    """The accuracy on the classes of each batch: a row of R.
+
+    >>> by_batch(np.array([[1, 1], [0, 1]]), patterns=[2, 2], order=[7, 2], batches=[[7], [2], [2, 7]])
+    [0.5, 0.5, 0.5]
+    """
+    return [accuracy_on(counts, patterns, order, classes) for classes in batches]
+
+
 def backward_transfer(R: Floats) -> float | None:
     """The mean over j < i of R_ij − R_jj after the last batch i: what learning more did to old batches.
 

@@ -82,6 +82,12 @@ def _add_experiments(commands: Commands) -> None:
     tune.add_argument("--seeds", type=int, default=1, metavar="S", help="a trial's score is the mean over S seeds")
     tune.add_argument("--etas", type=float, nargs=2, default=[1e-4, 1e-1], metavar=("LOW", "HIGH"), help="range of η")
     tune.add_argument(
+        "--score",
+        choices=["patterns", "batches"],
+        default="patterns",
+        help="held-out accuracy with every pattern alike (default), or every batch",
+    )
+    tune.add_argument(
         "--start",
         type=Path,
         action="append",
@@ -202,7 +208,12 @@ def tune(arguments: argparse.Namespace, engine: Any) -> None:
     from everlearn.tuning import Search, search_all, write_settings
 
     names = [name.strip() for name in arguments.strategies.split(",")]
-    options = {"trials": arguments.trials, "seeds": arguments.seeds, "etas": tuple(arguments.etas)}
+    options = {
+        "trials": arguments.trials,
+        "seeds": arguments.seeds,
+        "etas": tuple(arguments.etas),
+        "score": arguments.score,
+    }
     searches = [
         Search(
             config_of(arguments, name, run=1),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from everlearn.errors import DataError, sentence
-from everlearn.evaluation import accuracy_on
+from everlearn.evaluation import by_batch
 from everlearn.figures.series import IN_TURN, Series, first_of, missing
 from everlearn.figures.table import escaped
 from everlearn.records import Record
@@ -134,5 +134,4 @@ def _mt(record: Record) -> list[float]:
 
 
 def _sit(record: Record) -> list[float]:
-    totals = record.totals.tolist()
-    return [accuracy_on(record.confusion, totals, record.order, batch) for batch in record.batches]
+    return by_batch(record.confusion, record.totals.tolist(), record.order, record.batches)

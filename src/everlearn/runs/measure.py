@@ -12,6 +12,7 @@ from everlearn.evaluation import (
     Floats,
     accuracy_on,
     backward_transfer,
+    by_batch,
     confusion,
     forgetting,
     forward_transfer,
@@ -101,10 +102,9 @@ def accuracies(stream: Stream, test: Patterns, predictions: Predictions, i: int)
     }
 
 
-def by_batch(stream: Stream, matrix: dict[str, Any]) -> list[float]:
+def row_of_R(stream: Stream, matrix: dict[str, Any]) -> list[float]:
     """A row of R, or b: the accuracy on the classes of each batch, from a record's confusion matrix."""
-    counts, patterns = np.array(matrix["confusion"]), matrix["patterns"]
-    return [accuracy_on(counts, patterns, stream.order, classes) for classes in stream.batches]
+    return by_batch(np.array(matrix["confusion"]), matrix["patterns"], stream.order, stream.batches)
 
 
 def transfers(rows: list[list[float]], untrained: list[float]) -> dict[str, float | None]:

@@ -95,7 +95,7 @@ class Runner:
             about = {**self._about(), **self.config.to_json()}
             self.folder.save_config({**about, "resumed": self._resumed(about, stored, state)})
         self.folder.save_truth(self.test.y)
-        self.R = [measure.by_batch(self.stream, record) for record in records]
+        self.R = [measure.row_of_R(self.stream, record) for record in records]
         pending = self._restore(state)
         return pending, self.learner.i_ + 1 if self._between_batches() else self.learner.i_
 
@@ -258,8 +258,8 @@ class Runner:
             **measure.matrices(self.stream, self.test, predictions),
             **pending,
         }
-        self.R.append(measure.by_batch(self.stream, record))
-        record |= measure.transfers(self.R, measure.by_batch(self.stream, self.untrained))
+        self.R.append(measure.row_of_R(self.stream, record))
+        record |= measure.transfers(self.R, measure.row_of_R(self.stream, self.untrained))
         self.folder.save_predictions(i, predictions)
         record["seconds_eval"] = time.monotonic() - start
         self.folder.append_record(record)

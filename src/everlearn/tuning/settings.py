@@ -23,5 +23,6 @@ def write_settings(path: Path, search: Search, found: dict[str, dict[str, Any]])
         "trials": search.trials,
         "seeds": search.seeds,
         "etas": search.etas,
+        "score": search.score,
     }
     write_atomically(path, (json.dumps({"about": about, "strategies": found}, indent=1) + "\n").encode())
