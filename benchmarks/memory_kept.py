@@ -64,6 +64,7 @@ def main() -> None:
         for one in loops:
             one.stop()
     result = {
+        "size": arguments.size,
         "steps": arguments.steps,
         "threads": arguments.threads,
         "seconds": seconds,
@@ -81,7 +82,7 @@ def lines(result: dict[str, Any]) -> str:
     kept, other = result["seconds"][KEPT], result["seconds"][NOT]
     ratio = median(b / a for a, b in zip(kept, other, strict=True))
     return (
-        f"A step of the plain loop on CifarNet takes {1000 * median(kept):.0f} ms with memory kept and "
+        f"A step of the plain loop on `{result['size']}` takes {1000 * median(kept):.0f} ms with memory kept and "
         f"{1000 * median(other):.0f} ms without: {ratio:.2f} times as long, the median of {result['steps']} pairs of "
         f"steps, {result['threads']} threads; {said(result)}"
     )

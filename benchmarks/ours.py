@@ -27,6 +27,7 @@ class Ours(Contestant):
             "training.weight_decay": WEIGHT_DECAY,
             "training.minibatch": size.minibatch,
             **({"ewc.minibatch": size.minibatch} if "ewc" in self.name else {}),
+            **({"head.growth": "maximal"} if self.name == "lwf" else {}),  # as many rows as all others have
         }
         return build(self.name, size.make_network(), knobs=knobs)
 

@@ -155,9 +155,7 @@ class Table:
             if row := self.rows.get(("ours", name, "train")):
                 goals.append(self._beside(row, floor))
         if (row := self.rows.get(("ours", "lwf", "train"))) and look is not None:
-            goals.append(
-                Goal("(lwf − a bare forward pass) / plain loop", (row.median - look.median) / floor.median, 1.05)
-            )
+            goals.append(self._beside(row, floor, look.median))
         if row := self.rows.get(("ours", "ewc", "train")):
             epoch = floor.median / self.result["epochs"]
             goals.append(
@@ -165,24 +163,31 @@ class Table:
             )
         return goals
 
-    def _beside(self, row: Row, floor: Row) -> Goal:
-        """A batch beside the plain loop's: as it was measured, or with the usual number of steps, each as measured."""
+    def _beside(self, row: Row, floor: Row, less: float = 0.0) -> Goal:
+        """A batch, less a bare forward pass, beside the plain loop's."""
+        (seconds, plain), words = self._batches(row, floor)
+        what = f"({row.name} − a bare forward pass)" if less else row.name
+        return Goal(f"{what} / plain loop{words}", (seconds - less) / plain, 1.05)
+
+    def _batches(self, *rows: Row) -> tuple[list[float], str]:
+        """Seconds of each one's batch, as it was measured or with the usual number of steps; and that in words.
+
+        Of EWC, whose Fisher pass grows with the patterns, and of Cumulative, which has more steps, as it was measured.
+        """
         usual, measured = self.result.get("usual"), self.result["steps"]["train"]
-        if not (usual and row.step and floor.step):
-            return Goal(f"{row.name} / plain loop", row.median / floor.median, 1.05)
-        seconds, plain = (
-            one.median + (usual - measured) * step for one, step in ((row, row.step), (floor, floor.step))
-        )
-        return Goal(f"{row.name} / plain loop, a batch of {usual} steps", seconds / plain, 1.05)
+        steps = [row.step for row in rows if row.job == "train" and row.name not in ("ewc", "cumulative")]
+        if not usual or len(steps) < len(rows) or None in steps:
+            return [row.median for row in rows], ""
+        more = [(usual - measured) * step for step in steps if step]
+        return [row.median + extra for row, extra in zip(rows, more, strict=True)], f", a batch of {usual} steps"
 
     def _against_avalanche(self) -> list[Goal]:
         goals = []
         for row in self.rows.values():
             if (other := self.counterpart(row)) is not None and row.job != "evaluate":
                 least = 10.0 if row.name in ("cwr", "cwr+") else 1.0
-                goals.append(
-                    Goal(f"Avalanche's {other.name} / {row.name}", other.median / row.median, least, at_least=True)
-                )
+                (ours, theirs), words = self._batches(row, other)
+                goals.append(Goal(f"Avalanche's {other.name} / {row.name}{words}", theirs / ours, least, at_least=True))
         return goals
 
     def _evaluation(self) -> list[Goal]:

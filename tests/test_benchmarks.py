@@ -100,6 +100,31 @@ def test_a_step_alone_and_a_batch_of_the_usual_length() -> None:
         assert goal.value == pytest.approx(wanted[1])
 
 
+def test_lwf_and_avalanche_are_reckoned_alike() -> None:
+    """The floor: 2 s, 0.5 a step. LWF: 4 s, 0.5 a step; its bare pass 1.5. LwF: 3 s, 0.6 a step. 96 more of 100 steps.
+
+    LWF less its pass: (4 + 48 − 1.5)/(2 + 48) = 1.01; LwF beside it: (3 + 57.6)/(4 + 48).
+    EWC's Fisher pass grows with the batch: 6 s beside 3 are 2, whatever a step takes.
+    """
+    rows = [
+        (contestant("plain", "plain", "train", 2.0, 2.0, 2.0), 0.5),
+        (contestant("ours", "lwf", "train", 4.0, 4.0, 4.0), 0.5),
+        (contestant("avalanche", "LwF", "train", 3.0, 3.0, 3.0), 0.6),
+        (contestant("ours", "ewc", "train", 3.0, 3.0, 3.0), 0.5),
+        (contestant("avalanche", "EWC", "train", 6.0, 6.0, 6.0), 0.6),
+    ]
+    for one, step in rows:
+        for answer, speed in zip(one["answers"], (1, 2, 0.5), strict=True):
+            answer["step"] = {"seconds": speed * step, "cpu": speed * step / 2}
+            answer["parts"] = {"consolidate": {"seconds": speed, "cpu": speed}}
+    look = contestant("plain", "plain", "look", 1.5, 1.5, 1.5)
+    usual = {**result(*(one for one, _ in rows), look), "usual": 100}
+    goals = {goal.what: goal.value for goal in Table(usual).goals()}
+    assert goals["(lwf − a bare forward pass) / plain loop, a batch of 100 steps"] == pytest.approx(1.01)
+    assert goals["Avalanche's LwF / lwf, a batch of 100 steps"] == pytest.approx(60.6 / 52)
+    assert goals["Avalanche's EWC / ewc"] == pytest.approx(2.0)
+
+
 def test_a_page_is_filled_between_its_marks_again_and_again() -> None:
     page = (
         "before\n<!-- measured: tiny -->\nold\n<!-- end -->\nbetween\n<!-- measured: other -->\n<!-- end -->\nafter\n"
@@ -118,7 +143,7 @@ def test_memory_that_is_kept_is_beside_memory_that_is_not() -> None:
     assert "the median of 2 pairs of steps, 1 threads" in printed
     pairs = {"kept": [1.0, 2.0, 4.0], "not": [1.5, 2.2, 8.0]}  # 1.5, 1.1, 2
     machine = {"machine": "a machine", "versions": {"torch": "2"}, "when": "2026-01-02T03:04:05"}
-    said = memory_kept.lines({"seconds": pairs, "steps": 3, "threads": 1, **machine})
+    said = memory_kept.lines({"size": "cifarnet", "seconds": pairs, "steps": 3, "threads": 1, **machine})
     assert "takes 2000 ms with memory kept and 2200 ms without: 1.50 times as long" in said
 
 

@@ -16,6 +16,7 @@ import pytest
 from everlearn import PRESETS, catalogue
 from everlearn.benchmarks import BENCHMARKS, make_network
 from everlearn.cli import main
+from everlearn.cli.look import LISTS
 from everlearn.data import digits
 from everlearn.runs import Config
 from everlearn.runs.engine import Worker
@@ -28,6 +29,14 @@ FAST = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
 
 def everlearn(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "everlearn", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("text", ["nan", "-1", "inf", "soon"])
+def test_a_time_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With NaN no checkpoint would ever be due."""
+    with pytest.raises(SystemExit):
+        main(["run", "--benchmark", "digits", "--strategy", "ar1", "--out", "there", f"--checkpoint-every={text}"])
+    assert f"expected seconds, a number from 0, got {text!r}" in capsys.readouterr().err
 
 
 def test_the_catalogue_lists_what_there_is() -> None:
@@ -47,6 +56,7 @@ def test_help_and_list_wait_for_nothing_heavy(arguments: list[str]) -> None:
     code = f"""
 import sys
 from everlearn.cli import main
+from everlearn.cli.look import LISTS
 try:
     main({arguments!r})
 except SystemExit as end:
@@ -61,6 +71,10 @@ assert not heavy, heavy
 
 def test_list_names_strategies_and_benchmarks() -> None:
     assert "ar1 " in everlearn("list", "strategies").stdout
+    everything = everlearn("list").stdout
+    for what in LISTS:
+        assert f"{what}:\n{everlearn('list', what).stdout}" in everything
+    assert list(json.loads(everlearn("list", "--json").stdout)) == list(LISTS)
     assert json.loads(everlearn("list", "benchmarks", "--json").stdout) == catalogue.BENCHMARKS
     assert "split-N:SOURCE " in everlearn("list", "benchmarks").stdout
 
@@ -158,7 +172,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "The same command again goes on" in err
+    assert "the same command again goes on from what was saved last" in err
     assert (tmp_path / "checkpoint.safetensors").exists()
     assert read_lines(tmp_path / "records.jsonl") == []
 

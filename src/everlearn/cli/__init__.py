@@ -54,7 +54,7 @@ def _main(argv: Sequence[str] | None) -> int:
         return 1
     except KeyboardInterrupt:
         if not rank:
-            tell("everlearn: interrupted; what was learnt is saved. The same command again goes on.")
+            tell("everlearn: interrupted; the same command again goes on from what was saved last.")
         return INTERRUPTED
     return code or 0
 

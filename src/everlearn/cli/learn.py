@@ -18,6 +18,7 @@ from everlearn.cli.options import (
     place_options,
     runs_option,
     say,
+    seconds,
     tell,
     what_to_run,
 )
@@ -69,7 +70,7 @@ def _add_experiments(commands: Commands) -> None:
     )
     engine_options(again)
     place_options(again)
-    again.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
+    again.add_argument("--checkpoint-every", type=seconds, default=30.0, metavar="S", help="seconds (default 30)")
     again.add_argument("--out", type=Path, metavar="DIR", help="default: runs/NAME, or runs/NAME-BENCHMARK-paper")
     again.set_defaults(do=command_reproduce)
 

@@ -8,11 +8,13 @@ from everlearn.catalogue import FIGURES
 from everlearn.cli.options import Commands, say, tell
 from everlearn.errors import ConfigError, sentence
 
+LISTS = ("strategies", "benchmarks", "models", "figures", "experiments")
+
 
 def add(commands: Commands) -> None:
     """These commands and their options."""
-    listing = commands.add_parser("list", help="list strategies, benchmarks, models, figures or experiments")
-    listing.add_argument("what", choices=["strategies", "benchmarks", "models", "figures", "experiments"])
+    listing = commands.add_parser("list", help=f"list {', '.join(LISTS[:-1])} or {LISTS[-1]}")
+    listing.add_argument("what", nargs="?", choices=LISTS, help="default: all of them")
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(do=command_list)
 
@@ -44,13 +46,15 @@ def command_list(arguments: argparse.Namespace) -> None:
     from everlearn.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN, STRATEGIES
 
     benchmarks = BENCHMARKS if arguments.json else {**BENCHMARKS, **OWN}  # for scripts, names alone
-    tables = {"strategies": STRATEGIES, "benchmarks": benchmarks, "models": MODELS, "figures": FIGURES}
-    table = {**tables, "experiments": EXPERIMENTS}[arguments.what]
+    tables = dict(zip(LISTS, (STRATEGIES, benchmarks, MODELS, FIGURES, EXPERIMENTS), strict=True))
     if arguments.json:
-        say(json.dumps(table, ensure_ascii=False, indent=1))
-    else:
-        width = max(map(len, table))
-        for name, about in table.items():
+        say(json.dumps(tables[arguments.what] if arguments.what else tables, ensure_ascii=False, indent=1))
+        return
+    for k, what in enumerate([arguments.what] if arguments.what else LISTS):
+        if not arguments.what:
+            say(f"{chr(10) if k else ''}{what}:")
+        width = max(map(len, tables[what]))
+        for name, about in tables[what].items():
             say(f"{name:<{width}}  {about}")
 
 

@@ -3,6 +3,7 @@
 import argparse
 import ast
 import json
+import math
 import os
 import sys
 from contextlib import suppress
@@ -32,7 +33,7 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     command.add_argument(
         "--held-out", type=float, default=held_out, metavar="SHARE", help="test on held-out training data"
     )
-    command.add_argument("--checkpoint-every", type=float, default=30.0, metavar="S", help="seconds (default 30)")
+    command.add_argument("--checkpoint-every", type=seconds, default=30.0, metavar="S", help="seconds (default 30)")
     command.add_argument(
         "--log",
         action="append",
@@ -60,6 +61,21 @@ def at_least_one(text: str) -> int:
         number = 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return number
+
+
+def seconds(text: str) -> float:
+    """A time from 0 on, for argparse.
+
+    >>> seconds("0.5")
+    0.5
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:  # neither is NaN
+        raise argparse.ArgumentTypeError(f"expected seconds, a number from 0, got {text!r}")
     return number
 
 

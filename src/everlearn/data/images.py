@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -106,18 +105,24 @@ def _empty(folder: Path, expected: str) -> DataError:
 
 def _key(folder: Path, size: Size, files: list[Path]) -> str:
     """What the cached patterns depend on: place, size, and each file's name, length and time."""
-    stats = [(str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    stats = [
+        (str(file.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for file in files for stat in [file.stat()]
+    ]
     return hashlib.sha256(json.dumps([VERSION, str(folder), size, stats]).encode()).hexdigest()[:16]
 
 
 def _decode_all(files: list[Path], size: Size, workers: int | None) -> Array:
     """Decode with threads: Pillow lets others run while it decodes."""
     x = np.empty((len(files), 3, *size), dtype=np.uint8)
+
+    def one(k: int) -> None:
+        x[k] = decode(files[k], size)
+
     pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
     try:
-        done: Iterator[Array] = pool.map(lambda file: decode(file, size), files)
-        for k, pattern in enumerate(tqdm(done, total=len(files), unit="image", desc="decoding", disable=None)):
-            x[k] = pattern
+        done = pool.map(one, range(len(files)))
+        for _ in tqdm(done, total=len(files), unit="image", desc="decoding", disable=None):
+            pass
     finally:
         pool.shutdown(cancel_futures=True)
     return x
@@ -132,10 +137,10 @@ def decode(path: Path, size: Size) -> Array:
                 raise ValueError(f"{image.width}×{image.height} pixels, more than {limit}")
             if image.mode[0] in "IF":
                 raise ValueError(f"mode {image.mode}, more than 8 bits a channel")
-            upright = ImageOps.exif_transpose(image)
-            if "transparency" in upright.info:
-                upright = upright.convert("RGBA")
-            fitted = ImageOps.fit(upright.convert("RGB"), (size[1], size[0]), Image.Resampling.BICUBIC)
+            ImageOps.exif_transpose(image, in_place=True)  # without a copy of what is upright already
+            opaque = image.convert("RGBA") if "transparency" in image.info else image
+            rgb = opaque if opaque.mode == "RGB" else opaque.convert("RGB")
+            fitted = ImageOps.fit(rgb, (size[1], size[0]), Image.Resampling.BICUBIC)
     except Exception as error:  # Pillow has many ways to say that an image is damaged
         raise DataError(
             sentence(

@@ -54,7 +54,8 @@ class Checkpoints:
                     "No checkpoint of this run is whole",
                     expected=f"{self.newest.name} or {self.before.name} as it was written",
                     got=" | ".join(damage),
-                    do=f"Bring one back from a backup, or remove {self.newest.parent} to learn anew.",
+                    do="Bring one back from a backup, or remove both if the run had finished: its records are enough; "
+                    f"else remove {self.newest.parent} to learn anew.",
                 )
             )
         return None

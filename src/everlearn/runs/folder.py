@@ -65,8 +65,8 @@ def room(place: Path | str) -> Iterator[None]:
             sentence(
                 "The disk is full",
                 expected="room for the run",
-                got=f"{place} ({error.strerror})",
-                do="Make room and give the same command again: it goes on from the last checkpoint, which is whole.",
+                got=f"{error.filename or place} ({error.strerror})",
+                do="Make room and give the same command again: it goes on from the last checkpoint, if there is one.",
             )
         ) from error
 
