@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from everlearn import Batch, Strategy, build
-from everlearn.errors import DataError
+from everlearn.errors import ConfigError, DataError
 from everlearn.models import CaffeInput, Network, caffenet, caffenet_128, googlenet, googlenet_128, nin_128
 from everlearn.models.caffe import average_pool, lrn, max_pool
 from everlearn.models.caffenet import CAFFE_LAYERS as CAFFENET_LAYERS
@@ -410,12 +410,20 @@ def test_ar1_learns_nin_from_zero_rows() -> None:
     assert all(row.any() for row in net.output_layers[0].layer.weight[3:])
 
 
-@pytest.mark.parametrize("bias", ["zero", "learned"])
-def test_nin_needs_the_fixed_bias(bias: str) -> None:
-    net = nin_128(classes=4)
-    learner = build("ar1", net, knobs={**training(epochs=1, eta=0.006), "head.bias": bias})
-    learner.learn(coloured([0, 1], n=1, seed=1))
-    assert not net.output_layers[0].layer.weight.any()
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        ("ar1", {"head.bias": "zero"}),
+        ("cwr+", {"head.bias": "learned"}),
+        ("naive", {"head.init": "zero"}),
+        ("naive", {"head.init": "keep", "head.growth": "expanding"}),
+    ],
+)
+def test_rows_of_nin_that_would_never_learn_are_refused(name: str, knobs: dict[str, Any]) -> None:
+    """At 0 its last ReLU passes no gradient."""
+    with pytest.raises(ConfigError, match=r"These rows would never learn.*bias=\"fixed\""):
+        build(name, nin_128(classes=4), knobs=knobs)
+    build(name, nin_128(classes=4), knobs={**knobs, "head.init": "gaussian"})
 
 
 def output_rows(learner: Strategy) -> list[Tensor]:

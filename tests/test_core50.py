@@ -651,7 +651,8 @@ def test_a_whole_cache_needs_no_images(toy: Path, decoded: list[int]) -> None:
 
 def test_what_is_missing_is_named(toy: Path, toy_images: Path) -> None:
     (toy / "core50_32x32").unlink()
-    message(lambda: core50(32), "not in", "core50_32x32.zip", "everlearn data get core50", "EVERLEARN_DATA")
+    message(lambda: core50(32), "not in", "Put core50_32x32.zip", "EVERLEARN_DATA")  # which `data get` does not fetch
+    message(lambda: core50(128), "not in", "core50_128x128.zip", "everlearn data get core50", "EVERLEARN_DATA")
     shutil.copytree(toy_images, toy / "core50_32x32")
     shutil.rmtree(toy / "core50_32x32" / "s4")
     shutil.rmtree(toy / "core50_32x32" / "s5" / "o17")
@@ -661,13 +662,16 @@ def test_what_is_missing_is_named(toy: Path, toy_images: Path) -> None:
     shutil.rmtree(toy / "core50_32x32")
     (toy / "core50_32x32").mkdir()
     message(lambda: core50(32), "0 of them", "session 1, session 2, session 3, session 4, session 5 and 6 more")
-    message(lambda: core50(32, complete=False), "0 and 0")
+    message(lambda: core50(32, complete=False), "no frames to train with", "0 and 0 frames")
+    shutil.copytree(toy_images / "s1", toy / "core50_32x32" / "s1")
+    message(lambda: core50(32, complete=False), "no frames to test with", "test sessions 3, 7, 10", "got 0 and 100")
+    shutil.rmtree(toy / "core50_32x32" / "s1")
     (toy / "core50_32x32").rmdir()
     (toy / "core50_32x32.zip").write_bytes(b"PK\3\4 cut short")
     message(lambda: core50(32), "This archive cannot be read", "core50_32x32.zip")
-    bad: list[dict[str, Any]] = [{"size": 64}, {"labels": "colour"}, {"test_every": 0}]
+    bad: list[dict[str, Any]] = [{"size": 64}, {"labels": "colour"}, {"test_every": 0}, {"workers": 0}]
     for choice in bad:
-        message(partial(core50, **choice), "no such")
+        message(partial(core50, **choice), f"CORe50 cannot be read with this {next(iter(choice))}")
 
 
 def test_bad_images_are_named_and_the_others_kept(

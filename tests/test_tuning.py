@@ -169,6 +169,17 @@ def test_a_search_by_batches_is_another_search(tmp_path: Path) -> None:
         Search(config("naive"), trials=1, score="batches").run(tmp_path / "patterns")
 
 
+def test_a_file_of_another_kind_is_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error about bytes that are no text holds them all."""
+    (tmp_path / "weights").write_bytes(b"\xff" * 100_000)
+    for option in ("--settings", "--start"):
+        call = ["tune", "--benchmark=digits", "--strategies=naive", f"{option}={tmp_path / 'weights'}"]
+        assert main([*call, f"--out={tmp_path / 'out'}"]) == 1
+        said = capsys.readouterr().err
+        assert "There are no settings for naive" in said
+        assert len(said) < 500
+
+
 def test_a_finished_search_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(config("naive"), trials=2)
     found = search.run(tmp_path)

@@ -118,8 +118,7 @@ def with_knobs(slots: Slots, knobs: Knobs) -> Slots:
     kinds = {knob: value for knob, value in knobs.items() if "." not in knob}
     for knob, value in kinds.items():
         slots = dataclasses.replace(slots, **{knob: _of_kind(slots, knob, value)})
-    places = {f.name: f.name for f in dataclasses.fields(slots)}
-    places |= {getattr(slots, kind).name: kind for kind in KINDS}
+    places = _places(slots)
     tree: dict[str, Any] = {}
     typed: dict[str, str] = {}
     for knob, value in knobs.items():
@@ -139,6 +138,21 @@ def with_knobs(slots: Slots, knobs: Knobs) -> Slots:
             branch = branch.setdefault(name, {})
         branch[path[-1]] = Value(value)
     return cast(Slots, _turned(slots, tree, "", typed)) if tree else slots
+
+
+def _places(slots: Slots) -> dict[str, str]:
+    """Where a knob's slot is, by its place and by its own name."""
+    places = {f.name: f.name for f in dataclasses.fields(slots)}
+    return places | {getattr(slots, kind).name: kind for kind in KINDS}
+
+
+def has_slot(slots: Slots, knob: str) -> bool:
+    """Whether there is the slot that a knob belongs to.
+
+    >>> has_slot(preset("ar1"), "si.lam"), has_slot(preset("naive"), "si.lam")
+    (True, False)
+    """
+    return knob.partition(".")[0] in _places(slots)
 
 
 class Value(NamedTuple):

@@ -6,6 +6,9 @@ score counts, among those over the most batches. What was not searched for is as
 with. Of strategies that were not searched for, `fw` and `cw` take CWR's rates, `ar1-ewc` and `ar1-lwf` AR1's with
 η·λ as it was, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each
 time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
+
+CIFAR-10/100 Split takes iCIFAR-100's in MT; in SIT that kills the network when B_2 comes, so that what `mt-vs-sit`
+learns there was searched for.
 """
 
 import json
@@ -20,15 +23,25 @@ SETTINGS = {
     "small/mini50": ["small-mini50.json"],
     "cifarnet/icifar-100/cpu": [f"cifarnet-icifar-100-cpu-{search}.json" for search in range(1, 8)],
 }
+SPLIT = [f"cifarnet-cifar-split-6-cpu-{search}.json" for search in (1, 2)]
 LIKE = {"fw": "cwr", "cw": "cwr", "ar1-ewc": "ar1", "ar1-lwf": "ar1"}
+
+
+def _texts(names: list[str]) -> list[dict[str, Any]]:
+    folder = files("everlearn") / "resources" / "settings"
+    return [json.loads((folder / name).read_text()) for name in names]
+
+
+def _found(texts: list[dict[str, Any]]) -> dict[str, Knobs]:
+    """The best knobs of the strategies that were searched for."""
+    strategies = {name for text in texts for name in text["strategies"]}
+    return {name: max(_results(name, texts), key=_worth)["knobs"] for name in sorted(strategies)}
 
 
 def _read(names: list[str]) -> dict[str, Knobs]:
     """The strategies that were searched for, and those that take their rates."""
-    folder = files("everlearn") / "resources" / "settings"
-    texts = [json.loads((folder / name).read_text()) for name in names]
-    strategies = {name for text in texts for name in text["strategies"]}
-    found: dict[str, Knobs] = {name: max(_results(name, texts), key=_worth)["knobs"] for name in sorted(strategies)}
+    texts = _texts(names)
+    found = _found(texts)
     begun = PAPER.get(texts[-1]["about"].get("setting"), {})
     rates = {other: _rates(found[strategy], begun.get(other, {})) for other, strategy in LIKE.items()}
     found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
@@ -72,7 +85,15 @@ def _cifar_split(icifar: dict[str, Knobs], **first: float) -> dict[str, Knobs]:
     return split
 
 
+def _in_sit(split: dict[str, Knobs]) -> dict[str, Knobs]:
+    """With what was searched for in SIT, with one epoch on B_1 to make it shorter: it has its epochs again here."""
+    found = _found(_texts(SPLIT))
+    own = {name: {**found[name], "training.first.epochs": split[name]["training.first.epochs"]} for name in found}
+    return {name: {**knobs, **own.get(name, {})} for name, knobs in split.items()}
+
+
 TUNED: dict[str, dict[str, Knobs]] = {setting: _read(names) for setting, names in SETTINGS.items()}
 TUNED["cifarnet/cifar-split-6"] = _cifar_split(PAPER["cifarnet/icifar-100"])
-TUNED["cifarnet/cifar-split-6/cpu"] = _cifar_split(TUNED["cifarnet/icifar-100/cpu"], eta=0.01)  # as our pre-training
+TUNED["cifarnet/cifar-split-6/cpu/mt"] = _cifar_split(TUNED["cifarnet/icifar-100/cpu"], eta=0.01)  # as our pre-training
+TUNED["cifarnet/cifar-split-6/cpu"] = _in_sit(TUNED["cifarnet/cifar-split-6/cpu/mt"])
 """Knobs by setting and strategy."""

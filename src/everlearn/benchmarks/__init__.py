@@ -2,7 +2,7 @@
 
 from everlearn.benchmarks.known import BENCHMARKS, Benchmark, benchmark_of, object_groups
 from everlearn.benchmarks.networks import make_network
-from everlearn.benchmarks.preparing import check_device, hold_out, prepare, stream_of
+from everlearn.benchmarks.preparing import check_device, hold_out, learnt_by, prepare, stream_of
 
 __all__ = [
     "BENCHMARKS",
@@ -10,6 +10,7 @@ __all__ = [
     "benchmark_of",
     "check_device",
     "hold_out",
+    "learnt_by",
     "make_network",
     "object_groups",
     "prepare",

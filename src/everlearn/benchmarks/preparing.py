@@ -60,6 +60,18 @@ def stream_of(benchmark: str, network: str | None, run: int) -> Stream:
     return chosen.stream(benchmark, chosen.source(), run)
 
 
+def learnt_by(network: str, weights: str | None) -> list[str]:
+    """The benchmarks that a network has learnt before it starts, and that the weights it starts from had before it.
+
+    >>> learnt_by("cifarnet-cifar10", None), learnt_by("cifarnet", None)
+    (['cifar-10'], [])
+    """
+    about = read_about(weights) if weights is not None else {}
+    before = ["cifar-10"] if "cifarnet-cifar10" in (network, about.get("network")) else []
+    known = about.get("learnt", [about.get("benchmark")])
+    return [*before, *(one for one in known if isinstance(one, str))] if isinstance(known, list) else before
+
+
 def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
     """Refuse to begin CIFAR-10/100 Split with weights that have learnt CIFAR-10 already: it is B_1.
 
@@ -69,9 +81,7 @@ def refuse_known(benchmark: str, network: str, weights: str | None) -> None:
     """
     if not benchmark.startswith("cifar-split"):
         return
-    learnt = str(read_about(weights).get("benchmark")) if weights is not None else ""
-    _, source = own(learnt) or (None, learnt)
-    if network == "cifarnet-cifar10" or source in ("cifar-10", "cifar10"):
+    if any((own(learnt) or ("", learnt))[1] in ("cifar-10", "cifar10") for learnt in learnt_by(network, weights)):
         raise ConfigError(
             sentence(
                 "These weights know B_1 already",

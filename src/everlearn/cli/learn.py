@@ -165,7 +165,8 @@ def command_pretrain(arguments: argparse.Namespace) -> None:
             on_progress=bar,
             log=arguments.log,
         )
-    say(json.dumps(about) if arguments.json else f"{100 * about['accuracy']:.1f} % on the test patterns.")
+    where = "held-out training patterns" if about.get("held_out") else "the test patterns"
+    say(json.dumps(about) if arguments.json else f"{100 * about['accuracy']:.1f} % on {where}.")
     tell(f"The weights: {arguments.out}")
 
 

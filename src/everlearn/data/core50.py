@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from PIL import UnidentifiedImageError
 
 from everlearn.data.core50_frames import (
+    TEST_SESSIONS,
     Folder,
     Images,
     Zip,
@@ -75,13 +77,13 @@ def core50(
     frames; False takes those that are there. workers: threads that decode, by default one for each processor. check:
     check the whole cache, not only what looks touched.
     """
-    _check_choices(size, labels, test_every)
+    _check_choices(size, labels, test_every, workers)
     folder = data_folder() / "core50"
     stem = f"core50_{size}x{size}"
     images = None if complete else _images(folder, stem)
     train, test = arranged(official() if images is None else images.frames())
-    if not len(train) or not len(test):
-        raise _absent(folder, stem, "training frames and test frames", f"{len(train)} and {len(test)}")
+    if images is not None and not (len(train) and len(test)):
+        raise _one_sided(images, len(train), len(test))
     numbers = np.concatenate([train, test])
     key = hashlib.sha256(np.array([VERSION, size, *numbers], dtype="<i8").tobytes()).hexdigest()[:16]
     path = folder / "cache" / f"{stem}-{key}.npy"
@@ -104,16 +106,19 @@ def _classes(frames: Array, labels: Labels) -> Array:
     return classes
 
 
-def _check_choices(size: int, labels: str, test_every: int) -> None:
+def _check_choices(size: int, labels: str, test_every: int, workers: int | None) -> None:
     choices = (
         ("size", size, size in SIZES, "128 or 32"),
         ("labels", labels, labels in ("object", "category"), '"object" or "category"'),
         ("test_every", test_every, isinstance(test_every, int) and test_every >= 1, "1 or more"),
+        ("workers", workers, workers is None or (isinstance(workers, int) and workers >= 1), "1 or more, or None"),
     )
     for called, got, good, expected in choices:
         if not good:
             raise DataError(
-                sentence(f"CORe50 has no such {called}", expected=expected, got=repr(got), do="Choose one.")
+                sentence(
+                    f"CORe50 cannot be read with this {called}", expected=expected, got=repr(got), do="Choose one."
+                )
             )
 
 
@@ -127,13 +132,26 @@ def _images(folder: Path, stem: str) -> Images:
 
 
 def _absent(folder: Path, stem: str, expected: str, got: str) -> DataError:
+    fetch = "Run `everlearn data get core50`, or p" if stem == "core50_128x128" else "P"  # only these are fetched
     return DataError(
         sentence(
             f"CORe50's images are not in {folder}",
             expected=expected,
             got=got,
-            do=f"Run `everlearn data get core50`, or put {stem}.zip from {SITE} there by hand; "
-            "$EVERLEARN_DATA names another place.",
+            do=f"{fetch}ut {stem}.zip from {SITE} there by hand; $EVERLEARN_DATA names another place.",
+        )
+    )
+
+
+def _one_sided(images: Images, train: int, test: int) -> DataError:
+    """That there are no training frames, or no test frames."""
+    sessions = ", ".join(map(str, TEST_SESSIONS))
+    return DataError(
+        sentence(
+            f"{images.where} has no frames to {'test' if train else 'train'} with",
+            expected=f"some of the test sessions {sessions}, and some of the others",
+            got=f"{test} and {train} frames",
+            do="Unpack more of CORe50's sessions there.",
         )
     )
 
@@ -147,7 +165,7 @@ def _check_complete(images: Images, wanted: Array) -> None:
                 f"{images.where} is not all of CORe50",
                 expected=f"{len(wanted):,} official frames",
                 got=f"{len(wanted) - len(missing):,} of them, without {in_words(missing.tolist())}",
-                do="Fetch or unpack it again; or take what there is with core50(complete=False).",
+                do="Fetch or unpack it again; in Python, everlearn.data.core50(complete=False) takes what there is.",
             )
         )
 
@@ -162,7 +180,8 @@ def _decoder(images: Images | None, frames: Array, size: int, workers: int | Non
         try:
             return decode(images.content(frame), size)
         except Exception as error:  # Pillow and zipfile have many ways to say that a file is damaged
-            return f"{name_of(frame)} ({type(error).__name__}: {error})"
+            damage = "no PNG image" if isinstance(error, UnidentifiedImageError) else f"{type(error).__name__}: {error}"
+            return f"{name_of(frame)} ({damage})"
 
     def rows(start: int, stop: int) -> Array:
         done = list(pool.map(one, frames[start:stop].tolist()))

@@ -57,7 +57,7 @@ def batches(source: Core50, name: str, run: int) -> Batches:
 
 
 def _check_run(name: str, run: int) -> None:
-    if name not in (*PROTOCOLS, "25x2") or not 1 <= run <= RUNS:
+    if name not in (*PROTOCOLS, "25x2") or not isinstance(run, int) or not 1 <= run <= RUNS:
         raise DataError(
             sentence(
                 "CORe50 has no such run",

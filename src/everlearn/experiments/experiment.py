@@ -23,8 +23,8 @@ class Variant:
     """One line, bar or strip of a figure: a strategy with its knobs, under a label.
 
     benchmark, network: where they differ from the experiment's own. rates: another strategy, whose epochs and rates it
-    takes, so that it differs from it in nothing else. pull: η·λ on later batches, from which λ follows: one λ would be
-    much at one η and nothing at another.
+    takes, so that it differs from it in nothing else. cpu: its setting at CPU budget, where it is not the benchmark's.
+    pull: η·λ on later batches, from which λ follows: one λ would be much at one η and nothing at another.
     """
 
     label: str
@@ -33,6 +33,7 @@ class Variant:
     benchmark: str | None = None
     network: str | None = None
     rates: str | None = None
+    cpu: str | None = None
     pull: float | None = None
 
 
@@ -56,9 +57,9 @@ class Experiment:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     theirs: str | None = None
 
-    def setting(self, budget: Budget, benchmark: str) -> str | None:
+    def setting(self, budget: Budget, benchmark: str, variant: Variant) -> str | None:
         """Whose hyperparameters: ours at CPU budget where we have some, else the benchmark's own, None."""
-        return CPU.get(benchmark) if budget == "cpu" else None
+        return (variant.cpu or CPU.get(benchmark)) if budget == "cpu" else None
 
     def knobs(self, budget: Budget, benchmark: str) -> dict[str, Any]:
         """What a budget turns beside the setting."""

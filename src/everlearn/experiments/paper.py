@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from everlearn.experiments.experiment import Experiment, Variant
+from everlearn.experiments.experiment import CPU, Experiment, Variant
 
 REHEARSAL_FREE = ("naive", "lwf", "ewc", "si", "cwr", "cwr+", "ar1")
 NATIVE: dict[str, dict[str, Any]] = {
@@ -38,10 +38,11 @@ def all_strategies(benchmark: str) -> list[Variant]:
     return [*free, Variant("Cumulative", "cumulative", benchmark=joined)]
 
 
-def mt_and_sit(_benchmark: str) -> list[Variant]:
+def mt_and_sit(benchmark: str) -> list[Variant]:
     """Each strategy trained and tested with the task known, and without; CWR is made for SIT alone."""
     names = ("naive", "ewc", "lwf", "si")
-    mt = [Variant(f"{named(name)} MT", name, {"head": "per_task"}) for name in names]
+    cpu = f"{CPU[benchmark]}/mt" if benchmark.startswith("cifar-split") else None
+    mt = [Variant(f"{named(name)} MT", name, {"head": "per_task"}, cpu=cpu) for name in names]
     return [*mt, *(Variant(f"{named(name)} SIT", name) for name in (*names, "cwr"))]
 
 

@@ -12,7 +12,8 @@ from everlearn.errors import ConfigError, sentence
 from everlearn.experiments.experiment import Budget, Experiment, Variant
 from everlearn.experiments.paper import EXPERIMENTS
 from everlearn.experiments.trajectories import trajectories, write_table
-from everlearn.presets import preset
+from everlearn.paper import PAPER
+from everlearn.presets import has_slot, preset
 from everlearn.runs import Config
 from everlearn.runs.engine import Engine, LocalEngine
 
@@ -22,7 +23,7 @@ class Order:
     """How an experiment is to be run.
 
     runs: orders of the classes, 1 to so many; benchmark: in place of the experiment's own; knobs: turned in every
-    variant, last; weights: what networks start from, FILE for all or NETWORK=FILE for one.
+    variant that has it, last; weights: what networks start from, FILE for all or NETWORK=FILE for one.
     """
 
     budget: Budget = "cpu"
@@ -71,6 +72,16 @@ def configs(experiment: Experiment, order: Order) -> list[tuple[str, Config]]:
                 folder = Path(network or "", slug(variant.label), f"run-{run}")
                 found.append((str(folder), _config(experiment, order, variant, benchmark, network, run)))
     _check_weights(order, [config for _, config in found])
+    for knob in order.knobs or {}:
+        if not any(knob in config.knobs for _, config in found):
+            raise ConfigError(
+                sentence(
+                    "No variant has this knob",
+                    expected="a knob of one of the experiment's strategies",
+                    got=repr(knob),
+                    do="See their pages in the docs.",
+                )
+            )
     return found
 
 
@@ -96,10 +107,12 @@ def _config(
     experiment: Experiment, order: Order, variant: Variant, benchmark: str, network: str | None, run: int
 ) -> Config:
     place, network = variant.benchmark or benchmark, variant.network or network
-    setting = experiment.setting(order.budget, place)
+    setting = experiment.setting(order.budget, place, variant)
     named = setting or benchmark_of(place, network).setting
     rates = _rates(variant.rates, named) if variant.rates else {}
-    turned = {**rates, **experiment.knobs(order.budget, place), **variant.knobs, **(order.knobs or {})}
+    turned = {**rates, **experiment.knobs(order.budget, place), **variant.knobs}
+    slots = preset(variant.strategy, named, turned)
+    turned |= {knob: value for knob, value in (order.knobs or {}).items() if has_slot(slots, knob)}
     if variant.pull is not None:
         lam, eta = f"{variant.strategy}.lam", preset(variant.strategy, named, turned).training.later.eta
         turned = {lam: variant.pull / eta, **turned}
@@ -173,7 +186,9 @@ def described(name: str, order: Order) -> str:
         epochs = f"{first} {'epoch' if first == 1 else 'epochs'} on B_1, {later} on later batches"
         network = config.network or chosen.network
         start = config.weights or ("its pre-trained weights" if network in catalogue.PRETRAINED else "random weights")
-        lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {network} from {start}, {epochs}")
+        setting = config.setting or benchmark_of(config.benchmark, config.network).setting
+        none = " (the paper has no table for this)" if order.budget == "paper" and setting not in PAPER else ""
+        lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {network} from {start}, {epochs}{none}")
     theirs = f", there {experiment.theirs}" if experiment.theirs and not benchmark.startswith("core50") else ""
     what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper{theirs})"
     title = f"{what}; budget {order.budget}, runs 1 to {order.runs}:"

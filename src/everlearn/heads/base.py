@@ -71,6 +71,7 @@ class Head:
     def attach(self, theta: Theta, seed: int) -> None:
         """Take over the output layers of a network."""
         self.theta, self.seed = theta, seed
+        self._refuse_dead()
         if self.growth == "expanding":
             theta.set_rows(0)
             return
@@ -86,6 +87,24 @@ class Head:
                 )
             )
         self.init_rows(range(rows))
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether rows of new classes give exactly 0 for every pattern until they are trained."""
+        return self.init == "zero" or (self.init == "keep" and self.growth == "expanding")
+
+    def _refuse_dead(self) -> None:
+        """Refuse rows that would never move: at 0 a ReLU passes no gradient."""
+        rectified = any(isinstance(part, nn.ReLU) for output in self.outputs for part in output.tail.modules())
+        if rectified and self.starts_at_zero:
+            raise ConfigError(
+                sentence(
+                    "These rows would never learn, since a ReLU follows the output layer and passes no gradient at 0",
+                    expected="rows that do not start at 0, or a CWR head with bias fixed",
+                    got=f"init {self.init}" + (f" and bias {bias}" if (bias := getattr(self, "bias", None)) else ""),
+                    do='Use init="gaussian", or bias="fixed".',
+                )
+            )
 
     def init_rows(self, rows: range) -> None:
         """Start these rows as `init` says; their biases at 0."""

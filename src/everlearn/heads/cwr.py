@@ -53,6 +53,10 @@ class Consolidating(Head):
             do='Use init="gaussian" for CWR, init="zero" for the others.',
         )
 
+    @property
+    def starts_at_zero(self) -> bool:
+        return self.init == "zero" and self.bias != "fixed"
+
     def init_rows(self, rows: range) -> None:
         """cw = 0 (line 1)."""
         with torch.no_grad():

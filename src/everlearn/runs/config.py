@@ -130,7 +130,7 @@ def read_settings(path: Path, strategy: str) -> dict[str, Any]:
             sentence(
                 f"There are no settings for {strategy}",
                 expected="a file written by everlearn tune, with this strategy in it",
-                got=f"{path}: {error!r}",
+                got=f"{path} ({type(error).__name__}: {error})",
                 do="Check the path, or search for this strategy too.",
             )
         ) from error

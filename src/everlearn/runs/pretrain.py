@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from everlearn.benchmarks import benchmark_of, stream_of
+from everlearn.benchmarks import benchmark_of, learnt_by, stream_of
 from everlearn.errors import ConfigError, sentence
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
@@ -39,12 +39,15 @@ def pretrain(
         )
     records = run(config, folder, checkpoint_every=checkpoint_every, on_progress=on_progress, log=log)
     learner = learner_of(config, RunFolder(folder))
+    network = config.network or benchmark_of(config.benchmark, config.network).network
     about = {
-        "network": config.network or benchmark_of(config.benchmark, config.network).network,
+        "network": network,
         "made": command(),
         "benchmark": config.benchmark,
+        "learnt": [*learnt_by(network, config.weights), config.benchmark],
         "classes": learner.network.rows,
         "accuracy": records[-1]["accuracy"],
+        **({"held_out": config.held_out} if config.held_out else {}),
         "knobs": config.to_json()["knobs"],
     }
     save_weights(out, learner.network, about=about, half=half)

@@ -53,7 +53,11 @@ def save_weights(
         write_atomically(path, save(kept, metadata={KEY: header}))
     except OSError as error:
         raise bad_file(
-            path, "the weights cannot be written", expected="a folder with room", got=error, do="Choose another path."
+            path,
+            "the weights cannot be written",
+            expected="a folder that is there, with room",
+            got=error.strerror,
+            do="Choose another path.",
         ) from error
 
 

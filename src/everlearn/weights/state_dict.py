@@ -42,6 +42,7 @@ def read_state_dict(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     dropped.
     """
     path = Path(path)
+    size = check_file(path)
     readers = {".safetensors": _raw_safetensors, ".pth": _read_pickle, ".pt": _read_pickle}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -52,7 +53,6 @@ def read_state_dict(path: str | os.PathLike[str]) -> dict[str, Tensor]:
             got=repr(path.suffix),
             do="Rename it to what it is.",
         )
-    size = check_file(path)
     return _without_wrapper(_checked(path, size, _state_dict_in(path, reader(path))))
 
 
