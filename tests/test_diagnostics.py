@@ -71,7 +71,8 @@ def made(shapes: list[str], sizes: tuple[int, ...] = SIZES, strategy: str = "ewc
     classes, arrived = sum(sizes), np.cumsum(sizes)
     batches = tuple(tuple(range(end - size, end)) for end, size in zip(arrived, sizes, strict=True))
     growing = fields.pop("growing", False)
-    config = Config({}, "toy", strategy, 1, knobs=fields.pop("knobs", {}))
+    raw = {"hyperparameters": fields.pop("hyperparameters", {})}
+    config = Config(raw, "toy", strategy, 1, knobs=fields.pop("knobs", {}))
     events = fields.pop("events", ())
     records = []
     for i, name in enumerate(shapes, start=1):
@@ -232,6 +233,13 @@ def test_max_F_is_the_configs() -> None:
     assert [one[0] for one in found(made(["healthy"] * 4, importance=held, knobs={"ewc.max_F": 1.0}))] == [
         "importance_zero"
     ]
+
+
+def test_max_F_is_the_settings_where_no_knob_was_turned() -> None:
+    """With max_F at 1e-6, F̂ between 1e-7 and 1e-6 is nearly all that there can be; at 0.001 it holds nothing."""
+    held = importance({-7: 1000})
+    assert [one[0] for one in found(made(["healthy"] * 4, importance=held))] == ["importance_zero"]
+    assert found(made(["healthy"] * 4, importance=held, hyperparameters={"ewc.max_F": 1e-6})) == []
 
 
 def test_overshoot_by_hand() -> None:

@@ -89,8 +89,8 @@ def advice(name: str, run: Run) -> str:
 
 
 def knob(run: Run, name: str, default: object = None) -> object:
-    """A knob that the run's config names, by its slot or by its kind: knob(run, "regulariser.max_F")."""
-    knobs = run.config.knobs if run.config else {}
+    """A knob that the run's config has, by its slot or by its kind: knob(run, "regulariser.max_F")."""
+    knobs = {**run.config.hyperparameters, **run.config.knobs} if run.config else {}
     slot, _, rest = name.partition(".")
     other = {"regulariser": kind(run), "head": "cwr" if "cwr" in run.strategy else "plain"}.get(slot, slot)
     return knobs.get(name, knobs.get(f"{other}.{rest}", default))

@@ -41,8 +41,8 @@ def _row(one: Series) -> tuple[str, ...]:
 
 def _epochs(config: Config | None) -> str:
     """On B_1 and on later batches, as config.json has them; a dash for runs of versions that did not write them."""
-    learnt = config.raw.get("hyperparameters") if config else None
-    both = [learnt.get(f"training.{phase}.epochs") for phase in ("first", "later")] if isinstance(learnt, dict) else []
+    learnt = config.hyperparameters if config else {}
+    both = [learnt.get(f"training.{phase}.epochs") for phase in ("first", "later")]
     return ", ".join(dict.fromkeys(str(one) for one in both if isinstance(one, int))) or "—"
 
 

@@ -93,6 +93,12 @@ class Config:
     synthetic: bool = False
     class_names: tuple[str, ...] = ()
 
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """Every knob as it was learnt with, by dotted name; empty for runs of versions that did not write them."""
+        learnt = self.raw.get("hyperparameters")
+        return learnt if isinstance(learnt, dict) else {}
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
