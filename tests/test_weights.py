@@ -1178,8 +1178,10 @@ def test_the_commands_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ([str(source), "--model", "cifarnet"], f"{source}: No layer of the file fits"),
         ([str(source), "--model", "cifarnet", "--classes", "0"], "Too few classes"),
         ([str(tmp_path / "absent.caffemodel"), "--model", "cifarnet"], "no such file"),
+        ([str(tmp_path / "absent"), "--model", "cifarnet"], "no such file"),
         ([str(tmp_path / "a.h5"), "--model", "cifarnet"], "unknown kind of file"),
     ]
+    (tmp_path / "a.h5").write_bytes(b"x")
     for arguments, message in cases:
         assert main(["weights", *arguments, "--out", str(out)]) == 1
         assert message in capsys.readouterr().err

@@ -94,8 +94,8 @@ class Head:
         return self.init == "zero" or (self.init == "keep" and self.growth == "expanding")
 
     def _refuse_dead(self) -> None:
-        """Refuse rows that would never move: at 0 a ReLU passes no gradient."""
-        rectified = any(isinstance(part, nn.ReLU) for output in self.outputs for part in output.tail.modules())
+        """Refuse rows none of which would ever move: at 0 a ReLU passes no gradient."""
+        rectified = all(any(isinstance(part, nn.ReLU) for part in o.tail.modules()) for o in self.outputs)
         if rectified and self.starts_at_zero:
             raise ConfigError(
                 sentence(
