@@ -699,6 +699,27 @@ def test_bad_images_are_named_and_the_others_kept(
     assert source.train.x[350, :2, 0, 0].tolist() == [session_of(train[350]), object_of(train[350])]
 
 
+def test_a_cache_begun_with_a_frame_that_was_then_removed_is_dropped(
+    toy: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it there are other frames, whose cache has another name; one of all frames is never dropped."""
+    monkeypatch.setattr(mapped, "CHUNK", 100 * 3 * 32 * 32)
+    (toy / "core50_32x32").unlink()
+    images = toy / "core50_32x32"
+    shutil.copytree(toy_images, images)
+    train, _ = arranged(every())
+    bad = images / name(int(train[350]))
+    bad.write_bytes(b"")
+    message(lambda: core50(32), "cannot be read", f"{name(int(train[350]))} (no PNG image)")
+    begun = list((toy / "cache").glob("*.npy.part"))
+    shutil.rmtree(images / "s11")
+    message(lambda: core50(32, complete=False), "cannot be read")
+    assert len(list((toy / "cache").glob("*.npy.part"))) == 2
+    bad.unlink()
+    assert len(core50(32, complete=False).train) == 699
+    assert list((toy / "cache").glob("*.npy.part")) == begun
+
+
 SLOW = """
 import time
 from everlearn.data import core50, mapped

@@ -86,12 +86,15 @@ def core50(
         raise _one_sided(images, len(train), len(test))
     numbers = np.concatenate([train, test])
     key = hashlib.sha256(np.array([VERSION, size, *numbers], dtype="<i8").tobytes()).hexdigest()[:16]
-    path = folder / "cache" / f"{stem}-{key}.npy"
+    whole = complete or len(numbers) == len(official())
+    path = folder / "cache" / (f"{stem}-{key}.npy" if whole else f"{stem}-some-{key}.npy")
     if images is None and not path.exists():
         images = _images(folder, stem)
         _check_complete(images, numbers)
     with _decoder(images, numbers, size, workers) as rows:
         x = mapped(path, (len(numbers), 3, size, size), rows, unit="image", whole=check)
+    if not whole:
+        _drop_begun(path.parent, f"{stem}-some-")
     parts = (
         (x[: len(train)], train),
         (x[len(train) :: test_every], test[::test_every]),
@@ -99,6 +102,18 @@ def core50(
     patterns = [Patterns(x, _classes(frames, labels), session_of(frames)) for x, frames in parts]
     classes = OBJECT_NAMES if labels == "object" else CATEGORIES
     return Core50("core50", patterns[0], patterns[1], classes, frames=train, folder=folder)
+
+
+def _drop_begun(cache: Path, start: str) -> None:
+    """Remove caches of some frames that were begun and never ended, since by now there are other frames.
+
+    Caches of all frames are left: who goes on with one needs what is decoded.
+    """
+    for part in cache.glob(f"{start}*.npy.part"):
+        whole = part.with_suffix("")
+        if not whole.with_name(f"{whole.name}.lock").exists():  # nobody makes it
+            part.unlink(missing_ok=True)
+            whole.with_name(f"{whole.name}.sums").unlink(missing_ok=True)
 
 
 def _classes(frames: Array, labels: Labels) -> Array:
