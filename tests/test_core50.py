@@ -728,6 +728,8 @@ module = sys.modules["everlearn.data.core50"]
 real = module.decode
 module.decode = lambda content, size: (time.sleep(0.002), real(content, size))[1]
 mapped.CHUNK = 10 * 3 * 32 * 32
+toys = list(module.Folder(module.data_folder() / "core50" / "core50_32x32").frames())
+module.official = lambda: toys  # all that there is
 core50(32, complete=False, workers=1)
 """
 
