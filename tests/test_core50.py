@@ -101,6 +101,14 @@ def toy(folder: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @pytest.fixture
+def own_images(toy: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its images in a folder that a test may damage, cached a hundred at a time."""
+    monkeypatch.setattr(mapped, "CHUNK", 100 * 3 * 32 * 32)
+    (toy / "core50_32x32").unlink()
+    return Path(shutil.copytree(toy_images, toy / "core50_32x32"))
+
+
+@pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many images have been decoded, one entry each."""
     count: list[int] = []
@@ -674,13 +682,8 @@ def test_what_is_missing_is_named(toy: Path, toy_images: Path) -> None:
         message(partial(core50, **choice), f"CORe50 cannot be read with this {next(iter(choice))}")
 
 
-def test_bad_images_are_named_and_the_others_kept(
-    toy: Path, toy_images: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mapped, "CHUNK", 100 * 3 * 32 * 32)
-    (toy / "core50_32x32").unlink()
-    images = toy / "core50_32x32"
-    shutil.copytree(toy_images, images)
+def test_bad_images_are_named_and_the_others_kept(toy: Path, own_images: Path, decoded: list[int]) -> None:
+    images = own_images
     train, _ = arranged(every())
     bad = [images / name(int(train[k])) for k in (350, 351, 399)]
     whole = bad[0].read_bytes()
@@ -699,20 +702,14 @@ def test_bad_images_are_named_and_the_others_kept(
     assert source.train.x[350, :2, 0, 0].tolist() == [session_of(train[350]), object_of(train[350])]
 
 
-def test_a_cache_begun_with_a_frame_that_was_then_removed_is_dropped(
-    toy: Path, toy_images: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_begun_with_a_frame_that_was_then_removed_is_dropped(toy: Path, own_images: Path) -> None:
     """Without it there are other frames, whose cache has another name; one of all frames is never dropped."""
-    monkeypatch.setattr(mapped, "CHUNK", 100 * 3 * 32 * 32)
-    (toy / "core50_32x32").unlink()
-    images = toy / "core50_32x32"
-    shutil.copytree(toy_images, images)
     train, _ = arranged(every())
-    bad = images / name(int(train[350]))
+    bad = own_images / name(int(train[350]))
     bad.write_bytes(b"")
     message(lambda: core50(32), "cannot be read", f"{name(int(train[350]))} (no PNG image)")
     begun = list((toy / "cache").glob("*.npy.part"))
-    shutil.rmtree(images / "s11")
+    shutil.rmtree(own_images / "s11")
     message(lambda: core50(32, complete=False), "cannot be read")
     assert len(list((toy / "cache").glob("*.npy.part"))) == 2
     bad.unlink()

@@ -7,8 +7,8 @@ with. Of strategies that were not searched for, `fw` and `cw` take CWR's rates, 
 η·λ as it was, Cumulative CWR+'s for B_1, `cwr*` and `ar1*` all that CWR+ and AR1 have. Cumulative begins afresh each
 time, so a search cannot tell its rate for B_1 by the final accuracy: it takes that of later batches.
 
-CIFAR-10/100 Split takes iCIFAR-100's in MT; in SIT that kills the network when B_2 comes, so that what `mt-vs-sit`
-learns there was searched for.
+CIFAR-10/100 Split takes iCIFAR-100's in MT; in SIT the network's features vanish with that when B_2 comes, so that what
+`mt-vs-sit` learns there was searched for.
 """
 
 import json
