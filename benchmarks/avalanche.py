@@ -99,6 +99,9 @@ class Avalanche(Contestant):
         strategy.train(self.first, num_workers=0)
         if self.job == "evaluate":
             return lambda: strategy.eval(self.test, num_workers=0)
+        for plugin in strategy.plugins:
+            if work := getattr(plugin, "compute_importances", None):
+                plugin.compute_importances = self.timed("fisher", work)
         strategy.train_epochs = self.size.frozen_epochs if self.job == "frozen" else self.size.epochs
         return lambda: strategy.train(self.second, num_workers=0)
 

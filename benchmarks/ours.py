@@ -38,8 +38,14 @@ class Ours(Contestant):
             learner.predict(self.test.x[:EVALUATION_MINIBATCH])
             learner.network.trunk.register_forward_hook(lambda *_: self.between())
             return lambda: learner.evaluate(self.test)
-        for part in ("look", "consolidate"):  # LWF's forward pass, EWC's Fisher pass
-            setattr(learner.regulariser, part, self.timed(part, getattr(learner.regulariser, part)))
+        parts = {
+            "look": "look",
+            "consolidate": "consolidate",
+            "_fisher": "fisher",
+        }  # LWF's pass; EWC's, whole and alone
+        for method, part in parts.items():
+            if work := getattr(learner.regulariser, method, None):
+                setattr(learner.regulariser, method, self.timed(part, work))
         return lambda: learner.learn(self.second, on_step=lambda *_: self.between())
 
 

@@ -18,8 +18,9 @@ class Size:
 
     minibatches: of B_2, each of `minibatch` patterns; epochs: over B_2, for whatever trains all weights; frozen_epochs:
     for whatever trains the output layer alone; tests: patterns to evaluate; plain: the plain loops that take part in
-    training, all if none are named; usual: the steps of a batch with as many patterns as the paper's, where a batch of
-    so few as are measured would tell mostly what one costs before its first step and after its last.
+    training, all if none are named; usual: the steps, and the epochs that they are in, of a batch with as many patterns
+    as the paper's, where a batch of so few as are measured would tell mostly what one costs before its first step and
+    after its last.
     """
 
     network: str
@@ -31,7 +32,7 @@ class Size:
     tests: int
     minibatch: int = 128
     plain: tuple[str, ...] = ()
-    usual: int | None = None
+    usual: tuple[int, int] | None = None
 
     @property
     def n(self) -> int:
@@ -84,7 +85,7 @@ SIZES = {
         tests=512,
         minibatch=64,
         plain=("plain", "plain channels_last fused"),
-        usual=375,  # minibatches of 64 in two epochs over five objects' 12,000 frames
+        usual=(375, 2),  # minibatches of 64, epochs over five objects' 12,000 frames
     ),
     "trial": Size("cifarnet", 100, 10, minibatches=4, epochs=1, frozen_epochs=20, tests=512),
     "tiny": Size("cifarnet", 100, 10, minibatches=2, epochs=1, frozen_epochs=2, tests=64, minibatch=32),

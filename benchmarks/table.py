@@ -157,11 +157,16 @@ class Table:
         if (row := self.rows.get(("ours", "lwf", "train"))) and look is not None:
             goals.append(self._beside(row, floor, look.median))
         if row := self.rows.get(("ours", "ewc", "train")):
-            epoch = floor.median / self.result["epochs"]
-            goals.append(
-                Goal("ewc's Fisher pass / an epoch of the plain loop", median(row.parts["consolidate"]) / epoch, 1)
-            )
+            (plain,), words = self._batches(floor)
+            steps, epochs = self.result["usual"] if words else (None, self.result["epochs"])
+            passed = median(row.parts["consolidate"]) + (self._more_fisher(row, steps / epochs) if steps else 0)
+            goals.append(Goal(f"ewc's Fisher pass / an epoch of the plain loop{words}", passed / (plain / epochs), 1))
         return goals
+
+    def _more_fisher(self, row: Row, minibatches: float) -> float:
+        """Seconds more for a Fisher pass over so many minibatches; none where there is no such pass."""
+        measured: float = self.result["steps"]["train"] / self.result["epochs"]
+        return (minibatches / measured - 1) * median(row.parts.get("fisher", [0.0]))
 
     def _beside(self, row: Row, floor: Row, less: float = 0.0) -> Goal:
         """A batch, less a bare forward pass, beside the plain loop's."""
@@ -172,14 +177,16 @@ class Table:
     def _batches(self, *rows: Row) -> tuple[list[float], str]:
         """Seconds of each one's batch, as it was measured or with the usual number of steps; and that in words.
 
-        Of EWC, whose Fisher pass grows with the patterns, and of Cumulative, which has more steps, as it was measured.
+        Of Cumulative, which has more steps, as it was measured; EWC's Fisher pass grows with the batch.
         """
         usual, measured = self.result.get("usual"), self.result["steps"]["train"]
-        steps = [row.step for row in rows if row.job == "train" and row.name not in ("ewc", "cumulative")]
+        steps = [row.step for row in rows if row.job == "train" and row.name.lower() != "cumulative"]
         if not usual or len(steps) < len(rows) or None in steps:
             return [row.median for row in rows], ""
-        more = [(usual - measured) * step for step in steps if step]
-        return [row.median + extra for row, extra in zip(rows, more, strict=True)], f", a batch of {usual} steps"
+        more = [(usual[0] - measured) * step for step in steps if step]
+        fisher = [self._more_fisher(row, usual[0] / usual[1]) for row in rows]
+        seconds = [row.median + extra + f for row, extra, f in zip(rows, more, fisher, strict=True)]
+        return seconds, f", a batch of {usual[0]} steps"
 
     def _against_avalanche(self) -> list[Goal]:
         goals = []

@@ -92,7 +92,7 @@ def test_a_step_alone_and_a_batch_of_the_usual_length() -> None:
     for one, step in ((plain, 0.5), (ours, 0.51)):
         for answer, speed in zip(one["answers"], (1, 2, 0.5), strict=True):
             answer["step"] = {"seconds": speed * step, "cpu": speed * step / 2}
-    short, usual = result(plain, ours), {**result(plain, ours), "usual": 100}
+    short, usual = result(plain, ours), {**result(plain, ours), "usual": [100, 5]}
     assert "| ours: ar1 | train | 725.0 | 1.45 | 0 | 1.02 |  | 300 | 100 | 1.00 |" in Table(short).lines()
     for measured, wanted in ((short, ("ar1 / plain loop", 1.45)), (usual, (BATCH_OF_100, 51.86 / 50))):
         (goal,) = Table(measured).goals()
@@ -104,25 +104,28 @@ def test_lwf_and_avalanche_are_reckoned_alike() -> None:
     """The floor: 2 s, 0.5 a step. LWF: 4 s, 0.5 a step; its bare pass 1.5. LwF: 3 s, 0.6 a step. 96 more of 100 steps.
 
     LWF less its pass: (4 + 48 − 1.5)/(2 + 48) = 1.01; LwF beside it: (3 + 57.6)/(4 + 48).
-    EWC's Fisher pass grows with the batch: 6 s beside 3 are 2, whatever a step takes.
+    EWC: 3 s, 0.5 a step; 0.7 of them for the Fisher pass over the two minibatches of an epoch, 0.6 without what it
+    costs once. With 100 steps in 5 epochs the pass has 20: 9 · 0.6 more, 6.1 beside the floor's epoch of 50/5; and
+    Avalanche's, 6 s, 0.6 a step, 1 for the pass: 6 + 57.6 + 9 beside 3 + 48 + 5.4.
     """
     rows = [
         (contestant("plain", "plain", "train", 2.0, 2.0, 2.0), 0.5),
         (contestant("ours", "lwf", "train", 4.0, 4.0, 4.0), 0.5),
         (contestant("avalanche", "LwF", "train", 3.0, 3.0, 3.0), 0.6),
-        (contestant("ours", "ewc", "train", 3.0, 3.0, 3.0), 0.5),
-        (contestant("avalanche", "EWC", "train", 6.0, 6.0, 6.0), 0.6),
+        (contestant("ours", "ewc", "train", 3.0, 3.0, 3.0, consolidate=0.7, fisher=0.6), 0.5),
+        (contestant("avalanche", "EWC", "train", 6.0, 6.0, 6.0, fisher=1.0), 0.6),
     ]
     for one, step in rows:
         for answer, speed in zip(one["answers"], (1, 2, 0.5), strict=True):
             answer["step"] = {"seconds": speed * step, "cpu": speed * step / 2}
-            answer["parts"] = {"consolidate": {"seconds": speed, "cpu": speed}}
     look = contestant("plain", "plain", "look", 1.5, 1.5, 1.5)
-    usual = {**result(*(one for one, _ in rows), look), "usual": 100}
+    usual = {**result(*(one for one, _ in rows), look), "usual": [100, 5]}
     goals = {goal.what: goal.value for goal in Table(usual).goals()}
     assert goals["(lwf − a bare forward pass) / plain loop, a batch of 100 steps"] == pytest.approx(1.01)
     assert goals["Avalanche's LwF / lwf, a batch of 100 steps"] == pytest.approx(60.6 / 52)
-    assert goals["Avalanche's EWC / ewc"] == pytest.approx(2.0)
+    fisher = "ewc's Fisher pass / an epoch of the plain loop, a batch of 100 steps"
+    assert goals[fisher] == pytest.approx((0.7 + 9 * 0.6) / (50 / 5))
+    assert goals["Avalanche's EWC / ewc, a batch of 100 steps"] == pytest.approx((6 + 57.6 + 9) / (3 + 48 + 5.4))
 
 
 def test_a_page_is_filled_between_its_marks_again_and_again() -> None:
@@ -161,6 +164,14 @@ def test_the_page_shows_what_is_stored() -> None:
     page = (ROOT / "docs" / "performance.md").read_text()
     stored = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs" / "performance").glob("*.json")}
     assert fill(page, stored) == page
+
+
+def test_everything_that_the_page_shows_was_measured() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    shown = set(re.findall(r"<!-- measured: (\S+) -->", page))
+    assert (
+        {"cifarnet", "caffenet-128"} < shown == {path.stem for path in (ROOT / "docs" / "performance").glob("*.json")}
+    )
 
 
 def test_every_preset_takes_part() -> None:

@@ -172,10 +172,9 @@ def test_a_step_costs_little_beyond_a_plain_loops() -> None:
     """Counted, not timed: the values that a step reads and writes beside forward, backward and SGD by hand."""
     size = SIZES["tiny"]
     floor, m = plain_step(size), sum(p.numel() for p in size.make_network().parameters())
-    for name, limit in (("naive", 5), ("ewc", 12), ("si", 16), ("ar1", 16)):  # the gradient's zeros and its sum: 4·m
+    for name, limit in (("naive", 4), ("ewc", 11), ("si", 15), ("ar1", 15)):  # the gradient's copy: 2·m
         step = our_step(name, size)
-        assert step.operations.total() > floor.operations.total(), name  # it was counted
-        assert step.minus(floor).values / m <= limit, name
+        assert 0 < step.minus(floor).values / m <= limit, name  # above 0: it was counted
 
 
 FAULTS = """

@@ -21,8 +21,7 @@ def test_a_step_is_that_of_torch_at_a_constant_rate(momentum: float, weight_deca
     batch = toy_stream()[0]
     theta.open()
     for _ in range(10):
-        theta.grad.zero_()
-        nn.functional.cross_entropy(ours(batch.x)[0], batch.y).backward()
+        theta.backward(nn.functional.cross_entropy(ours(batch.x)[0], batch.y))
         training.step_(theta, eta=0.05)
         optimiser.zero_grad()
         nn.functional.cross_entropy(theirs(batch.x)[0], batch.y).backward()
@@ -110,14 +109,33 @@ def test_theta_is_all_weights_shared_ones_first() -> None:
 
 
 def test_theta_has_a_gradient_only_while_a_batch_is_learnt() -> None:
-    theta = Theta(plain_network())
+    theta = Theta(plain_network(dropout=0.0))
     with pytest.raises(StateError, match="between batches"):
         theta.grad.zero_()
+    network, x = theta.network, torch.ones(1, 1, 8, 8)
+    names, parameters = zip(*network.named_parameters(), strict=True)
+    wanted = dict(zip(names, torch.autograd.grad(network(x)[0].sum(), parameters), strict=True))
     theta.open()
-    network = theta.network
-    network(torch.ones(1, 1, 8, 8))[0].sum().backward()
-    flat = torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
-    assert flat.any()
-    assert theta.grad.sum() == pytest.approx(float(flat.sum()), rel=1e-5)
+    theta.grad.fill_(7.0)  # what is left of the step before
+    for _ in range(2):  # replaced, not added to
+        theta.backward(network(x)[0].sum())
+        for segment in theta.segments:
+            assert torch.equal(theta.view(segment, theta.grad), wanted[segment.name])
+    assert theta.grad.any()
     theta.close()
-    assert all(p.grad is None for p in network.parameters())
+    network(x)[0].sum().backward()
+    assert all(p.grad is not None for p in network.parameters())  # the network is an ordinary one again
+
+
+def test_what_a_loss_does_not_depend_on_has_a_gradient_of_zero() -> None:
+    """Also where it had one in the step before: two of three output layers are left out of the second loss."""
+    network = three_outputs()
+    theta = Theta(network)
+    theta.open()
+    x = torch.ones(2, 1, 8, 8)
+    theta.backward(sum((o.sum() for o in network(x)), torch.zeros(())))
+    assert all(theta.view(s, theta.grad).any() for s in theta.segments if not s.shared)
+    theta.backward(network(x)[2].sum())
+    for segment in theta.segments:
+        reached = segment.shared or segment.name.startswith("outputs.2.")
+        assert bool(theta.view(segment, theta.grad).any()) == reached

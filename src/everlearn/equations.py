@@ -102,7 +102,7 @@ def lambda_i(i: int, n_i: int, n_upto_i: int, ends: Map = ((0.0, 1.0), (0.0, 1.0
 
 # --- Long vectors -----------------------------------------------------------------------------------
 
-BLOCK = 2**17
+BLOCK = 2**18
 """Weights whose values, gradients and updates stay in a processor's cache together."""
 
 
@@ -112,7 +112,7 @@ def blocks(*vectors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     Parts are views. A formula by elements gives the same whatever the parts are.
 
     >>> [len(a) for a, b in blocks(torch.zeros(BLOCK + 3), torch.ones(BLOCK + 3))]
-    [131072, 3]
+    [262144, 3]
     """
     return zip(*(vector.split(BLOCK) for vector in vectors), strict=True)
 

@@ -49,12 +49,13 @@ def histogram(values: Tensor, edges: Sequence[float] = WIDE) -> Json:
     flat = flat if flat.dtype == torch.float64 else flat.float()
     bins, counts = _rounded_up(edges, flat.dtype), torch.zeros(len(edges) + 1, dtype=torch.int64)
     for chunk in flat.split(CHUNK):
-        counts += torch.bincount(torch.bucketize(chunk.cpu(), bins, right=True), minlength=len(counts))
+        places = torch.bucketize(chunk.cpu(), bins, out_int32=True, right=True)
+        counts += torch.bincount(places, minlength=len(counts))
     n = max(1, flat.numel())
     return {
         "edges": list(edges),
         "counts": counts[1:-1].tolist(),
-        "zero": int((flat == 0).sum()) / n,
-        "negative": int((flat < 0).sum()) / n,
+        "zero": (flat.numel() - int(torch.count_nonzero(flat))) / n,
+        "negative": int(torch.count_nonzero(flat < 0)) / n,
         "max": float(flat.max()) if flat.numel() else 0.0,
     }

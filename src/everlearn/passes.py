@@ -73,12 +73,10 @@ class Gradients:
         network = self._theta.network
         with evaluation_mode(network):
             for part in self._order.tensor_split(-(-len(self) // size)):
-                self._theta.grad.zero_()
                 L = self._ranks.mean(part, lambda idx: self._loss(network(self._x.index_select(0, idx)), self._y[idx]))
-                L.backward()
+                self._theta.backward(L)
                 self._ranks.sum_(self._theta.grad, L)
                 yield self._scope.grad
-        self._theta.grad.zero_()
 
     def squares(self, chunk: int) -> Tensor:
         """The sum over all patterns of each one's squared gradient; `chunk` gradients are held at once."""

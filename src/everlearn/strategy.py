@@ -116,9 +116,8 @@ class Strategy(Learner):
             self._reseed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
             eta = phase.eta_at(step, steps)
 
-            theta.clear()
             L = ranks.mean(idx, L_of)  # (1), (2) or (3); (6) without its penalty
-            L.backward()
+            theta.backward(L)
             loss = self._finite(ranks.sum_(moving, L), i, epoch, step)
             self.regulariser.constrain(self.scope)  # (7): grad += λ·F̂·(θ − θ*)
             self.training.step_(theta, eta)  # v = momentum·v + η·grad; θ = θ − v

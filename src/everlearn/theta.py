@@ -10,10 +10,12 @@ so Θ̄ = value[:m_bar], and weights that take other rates (biases) are contiguo
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from everlearn.errors import NetworkError, StateError, sentence
 from everlearn.models.network import Network
@@ -69,6 +71,8 @@ class Theta:
         self._lay_out()
         self.v = torch.zeros_like(self.value)
         self._grad: Tensor | None = None
+        self._trained: list[tuple[nn.Parameter, Tensor]] = []  # with the place of each one's gradient
+        self._hooks: list[RemovableHandle] = []
 
     def _parameters(self) -> dict[str, nn.Parameter]:
         return {name: p for name, p in self.network.named_parameters() if name in self._names}
@@ -129,20 +133,34 @@ class Theta:
         self._grad = torch.zeros_like(self.value)
         parameters = self._parameters()
         for segment in self.segments:
-            trains = not (self.frozen and segment.shared)
-            parameters[segment.name].requires_grad_(trains)
-            parameters[segment.name].grad = self.view(segment, self._grad) if trains else None
+            parameter, trains = parameters[segment.name], not (self.frozen and segment.shared)
+            parameter.requires_grad_(trains)
+            parameter.grad = place = self.view(segment, self._grad) if trains else None
+            if place is not None:
+                self._trained.append((parameter, place))
+                self._hooks.append(parameter.register_post_accumulate_grad_hook(partial(_put, place)))
+
+    def backward(self, L: Tensor) -> None:
+        """∂L/∂Θ in `grad`, in place of the last one; zeros for what L does not depend on.
+
+        Each gradient is copied to its place as soon as there is one: cheaper than to add it to zeros.
+        """
+        for parameter, _ in self._trained:
+            parameter.grad = None
+        L.backward()
+        for parameter, place in self._trained:
+            if parameter.grad is None:
+                parameter.grad = place.zero_()
 
     def close(self) -> None:
         """Drop the gradients."""
         self._grad = None
+        self._trained.clear()
+        while self._hooks:
+            self._hooks.pop().remove()
         for parameter in self._parameters().values():
             parameter.requires_grad_(True)
             parameter.grad = None
-
-    def clear(self) -> None:
-        """Zeros for a new gradient; where Θ̄ is frozen it has had none since it was opened."""
-        self.grad[self.m_bar if self.frozen else 0 :].zero_()
 
     def check_aliasing(self) -> None:
         """Refuse a network whose parameters no longer are views into Θ."""
@@ -177,6 +195,12 @@ class Theta:
 
         self.v = extend(self.v)
         return extend
+
+
+def _put(place: Tensor, parameter: Tensor) -> None:
+    """After a backward pass has reached a parameter: its gradient, in its place."""
+    assert parameter.grad is not None
+    parameter.grad = place.copy_(parameter.grad)
 
 
 class Scope:

@@ -1,6 +1,7 @@
 """Elastic Weight Consolidation: importance from the Fisher information at the end of each batch."""
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -97,11 +98,11 @@ class EWC(Quadratic):
                 for g_k, mean_k, squares_k in blocks(g, mean, squares):
                     away = g_k - mean_k
                     mean_k.add_(away, alpha=1 / count)
-                    squares_k.addcmul_(away, g_k - mean_k)
-        return squares / count
+                    squares_k.addcmul_(away, away, value=1 - 1 / count)
+        return squares.div_(count)
 
     def information(self) -> Tensor | None:
-        return torch.stack([F_i for F_i, _ in self.history_]).sum(dim=0) if self.history_ else super().information()
+        return reduce(torch.add, [F_i for F_i, _ in self.history_]) if self.history_ else super().information()
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
         return super().overhead(m, s, outputs, n_i) * max(1, len(self.history_))

@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class Quadratic(Regulariser):
     def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
         self._pulls = None
         if pulls := self.pulls(theta):
-            total = torch.stack([F_hat for F_hat, _ in pulls]).sum(dim=0)
+            total = reduce(torch.add, [F_hat for F_hat, _ in pulls])
             factors = [bias_eta if group.bias else 1.0 for group in theta.groups]
             reached = [float(total[group.span].max()) if len(total[group.span]) else 0.0 for group in theta.groups]
             factor, max_F_hat = max(zip(factors, reached, strict=True), key=lambda pair: pair[0] * pair[1])
@@ -105,7 +106,7 @@ class Quadratic(Regulariser):
 
     def keep(self, theta: Scope, i: int, F_i: Tensor, F: Tensor) -> None:
         """Keep the importance of B_1 … B_i and the weights as B_i left them."""
-        if not torch.isfinite(F).all():
+        if not torch.stack(torch.aminmax(F)).isfinite().all():
             raise NotFiniteError(
                 sentence(
                     f"{self.name}'s importance is not finite",
@@ -114,7 +115,7 @@ class Quadratic(Regulariser):
                     do="Lower the learning rate or λ.",
                 )
             )
-        if not F_i.any():
+        if not torch.count_nonzero(F_i):
             raise InactiveError(
                 sentence(
                     "The regulariser is inactive",
@@ -132,7 +133,7 @@ class Quadratic(Regulariser):
 
     def importance(self) -> Tensor | None:
         pairs = self.pairs()
-        return torch.stack([F_hat for F_hat, _ in pairs]).sum(dim=0) if pairs else None
+        return reduce(torch.add, [F_hat for F_hat, _ in pairs]) if pairs else None
 
     def information(self) -> Tensor | None:
         return self.F_
