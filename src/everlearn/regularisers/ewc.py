@@ -77,6 +77,7 @@ class EWC(Quadratic):
             )
 
     def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
+        self._pulls = None  # F̂ has done its work, and makes room
         F_i = self._fisher(theta, gradients)
         F = F_i if self.F_ is None else self.F_ + F_i  # (8)
         self.keep(theta, i, F_i, F)

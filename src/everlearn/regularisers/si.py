@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from everlearn.equations import F_hat_si, F_si, delta_L
+from everlearn.equations import F_hat_si, F_si, blocks, delta_L
 from everlearn.knobs import check
 from everlearn.passes import Gradients
 from everlearn.regularisers.quadratic import Quadratic
@@ -69,12 +69,20 @@ class SI(Quadratic):
         self._grad = None
 
     def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
+        self._pulls = None  # F̂ has done its work, and makes room
+        F_i = self._F_i(theta)
+        F = (self.w_1 if i == 1 else self.w_i) * F_i
+        self.keep(theta, i, F_i, F if self.F_ is None else F.add_(self.F_))  # (11)
+
+    def _F_i(self, theta: Scope) -> Tensor:
+        """(10), written over the path, which like the start of B_i is not needed any more."""
         assert self.path_ is not None
         assert self.theta_start_ is not None
-        F_i = F_si(self.path_, theta.value - self.theta_start_, self.xi)  # (10)
-        F = torch.zeros_like(F_i) if self.F_ is None else self.F_
-        self.keep(theta, i, F_i, F + (self.w_1 if i == 1 else self.w_i) * F_i)  # (11)
+        F_i = self.path_
+        for path, value, start in blocks(F_i, theta.value, self.theta_start_):
+            path.copy_(F_si(path, value - start, self.xi))
         self.path_ = self.theta_start_ = None
+        return F_i
 
     def state(self) -> dict[str, Any]:
         path = None if self.path_ is None else self.path_.clone()
