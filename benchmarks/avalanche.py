@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 from benchmarks import torchvision_shim
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
-from benchmarks.worker import Contestant, serve
+from benchmarks.worker import FISHER, Contestant, serve
 from everlearn.models import Network
 
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -99,9 +99,9 @@ class Avalanche(Contestant):
         strategy.train(self.first, num_workers=0)
         if self.job == "evaluate":
             return lambda: strategy.eval(self.test, num_workers=0)
-        for plugin in strategy.plugins:
-            if work := getattr(plugin, "compute_importances", None):
-                plugin.compute_importances = self.timed("fisher", work)
+        if self.name == "EWC":
+            minibatch, model = self.each(FISHER), strategy.model
+            model.register_forward_hook(lambda *_: None if model.training else minibatch())
         strategy.train_epochs = self.size.frozen_epochs if self.job == "frozen" else self.size.epochs
         return lambda: strategy.train(self.second, num_workers=0)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
-from benchmarks.worker import Contestant, serve
+from benchmarks.worker import FISHER, Contestant, serve
 from everlearn import Batch, Strategy, build
 
 
@@ -38,14 +38,11 @@ class Ours(Contestant):
             learner.predict(self.test.x[:EVALUATION_MINIBATCH])
             learner.network.trunk.register_forward_hook(lambda *_: self.between())
             return lambda: learner.evaluate(self.test)
-        parts = {
-            "look": "look",
-            "consolidate": "consolidate",
-            "_fisher": "fisher",
-        }  # LWF's pass; EWC's, whole and alone
-        for method, part in parts.items():
-            if work := getattr(learner.regulariser, method, None):
-                setattr(learner.regulariser, method, self.timed(part, work))
+        for part in ("look", "consolidate"):  # LWF's forward pass, EWC's Fisher pass
+            setattr(learner.regulariser, part, self.timed(part, getattr(learner.regulariser, part)))
+        if "ewc" in self.name:
+            minibatch, trunk = self.each(FISHER), learner.network.trunk
+            learner.network.register_forward_hook(lambda *_: None if trunk.training else minibatch())
         return lambda: learner.learn(self.second, on_step=lambda *_: self.between())
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import folder, long_stream, memory_kept, start
 from benchmarks.contestants import COUNTERPART
+from benchmarks.worker import FISHER
 from everlearn.files import write_atomically
 
 Result = dict[str, Any]
@@ -42,6 +43,11 @@ class Row(NamedTuple):
     def step(self) -> float | None:
         """A minibatch alone, without what a batch costs before the first and after the last."""
         return median(self.steps) if self.steps else None
+
+    @property
+    def has_fisher(self) -> bool:
+        """Whether it has a Fisher pass."""
+        return "ewc" in self.name.lower()
 
     @property
     def median(self) -> float:
@@ -157,16 +163,19 @@ class Table:
         if (row := self.rows.get(("ours", "lwf", "train"))) and look is not None:
             goals.append(self._beside(row, floor, look.median))
         if row := self.rows.get(("ours", "ewc", "train")):
-            (plain,), words = self._batches(floor)
-            steps, epochs = self.result["usual"] if words else (None, self.result["epochs"])
-            passed = median(row.parts["consolidate"]) + (self._more_fisher(row, steps / epochs) if steps else 0)
+            (_, plain), words = self._batches(row, floor)
+            epochs = self.result["usual"][1] if words else self.result["epochs"]
+            passed = median(row.parts["consolidate"]) + (self._more_fisher(row) if words else 0)
             goals.append(Goal(f"ewc's Fisher pass / an epoch of the plain loop{words}", passed / (plain / epochs), 1))
         return goals
 
-    def _more_fisher(self, row: Row, minibatches: float) -> float:
-        """Seconds more for a Fisher pass over so many minibatches; none where there is no such pass."""
-        measured: float = self.result["steps"]["train"] / self.result["epochs"]
-        return (minibatches / measured - 1) * median(row.parts.get("fisher", [0.0]))
+    def _more_fisher(self, row: Row) -> float:
+        """Seconds more for a Fisher pass over the minibatches of a usual epoch; none where there is no such pass."""
+        if not row.has_fisher:
+            return 0.0
+        steps, epochs = self.result["usual"]
+        more: float = steps / epochs - self.result["steps"]["train"] / self.result["epochs"]
+        return more * median(row.parts[FISHER])
 
     def _beside(self, row: Row, floor: Row, less: float = 0.0) -> Goal:
         """A batch, less a bare forward pass, beside the plain loop's."""
@@ -177,15 +186,14 @@ class Table:
     def _batches(self, *rows: Row) -> tuple[list[float], str]:
         """Seconds of each one's batch, as it was measured or with the usual number of steps; and that in words.
 
-        Of Cumulative, which has more steps, as it was measured; EWC's Fisher pass grows with the batch.
+        As measured also where it is not known what a step took, or a minibatch of EWC's Fisher pass.
         """
         usual, measured = self.result.get("usual"), self.result["steps"]["train"]
-        steps = [row.step for row in rows if row.job == "train" and row.name.lower() != "cumulative"]
-        if not usual or len(steps) < len(rows) or None in steps:
+        known = all(row.step and (FISHER in row.parts or not row.has_fisher) for row in rows)
+        if not usual or not known or any(row.job != "train" for row in rows):
             return [row.median for row in rows], ""
-        more = [(usual[0] - measured) * step for step in steps if step]
-        fisher = [self._more_fisher(row, usual[0] / usual[1]) for row in rows]
-        seconds = [row.median + extra + f for row, extra, f in zip(rows, more, fisher, strict=True)]
+        more = [(usual[0] - measured) * (row.step or 0.0) + self._more_fisher(row) for row in rows]
+        seconds = [row.median + extra for row, extra in zip(rows, more, strict=True)]
         return seconds, f", a batch of {usual[0]} steps"
 
     def _against_avalanche(self) -> list[Goal]:

@@ -28,6 +28,8 @@ from benchmarks.sizes import SIZES, Size
 Clock = tuple[float, float]
 """Seconds, and processors' seconds."""
 
+FISHER = "a minibatch of the Fisher pass"
+
 
 def clock() -> Clock:
     """Now."""
@@ -67,6 +69,18 @@ class Contestant(ABC):
     @abstractmethod
     def prepare(self) -> Callable[[], object]:
         """Everything before the clock starts: gives what is timed. B_1 is learnt here, which warms up all kernels."""
+
+    def each(self, part: str) -> Callable[[], None]:
+        """To be called once a minibatch of a part: keeps what one takes, the mean from the second on."""
+        times: list[Clock] = []
+
+        def called() -> None:
+            times.append(clock())
+            if steps := len(times) - 1:
+                (seconds, cpu), (start, start_cpu) = times[-1], times[0]
+                self.parts[part] = {"seconds": (seconds - start) / steps, "cpu": (cpu - start_cpu) / steps}
+
+        return called
 
     def timed(self, part: str, work: Callable[..., object]) -> Callable[..., object]:
         """The same work, with its seconds kept as a part."""
