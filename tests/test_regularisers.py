@@ -211,6 +211,13 @@ def test_an_inactive_regulariser_is_an_error() -> None:
     assert_same_state(before, learner.state_dict())
 
 
+@pytest.mark.parametrize("name", ["ar1", "ar1-ewc"])
+def test_a_network_without_shared_weights_leaves_a_regulariser_nothing_to_hold(name: str) -> None:
+    learner = build(name, Network(nn.Flatten(), [Output(nn.Linear(4, 2))]))
+    with pytest.raises(InactiveError, match="zero for all 0 weights"):
+        learner.learn(Batch(torch.rand(64, 4), torch.arange(64) % 2))
+
+
 def overshooting(lam: float, momentum: float = 0.9, **knobs: Any) -> Strategy:
     """SI with everything saturated at max_F = 0.001 and η = 0.01 from B_2 on, so η·λ·max F̂ = 1e-5·λ."""
     return quick("si", si__lam=lam, si__w_1=1e9, training__momentum=momentum, **knobs)

@@ -123,6 +123,7 @@ def test_theta_has_a_gradient_only_while_a_batch_is_learnt() -> None:
             assert torch.equal(theta.view(segment, theta.grad), wanted[segment.name])
     assert theta.grad.any()
     theta.close()
+    assert all(p.grad is None for p in network.parameters())
     network(x)[0].sum().backward()
     assert all(p.grad is not None for p in network.parameters())  # the network is an ordinary one again
 

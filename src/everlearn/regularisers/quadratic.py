@@ -106,15 +106,6 @@ class Quadratic(Regulariser):
 
     def keep(self, theta: Scope, i: int, F_i: Tensor, F: Tensor) -> None:
         """Keep the importance of B_1 … B_i and the weights as B_i left them."""
-        if not torch.stack(torch.aminmax(F)).isfinite().all():
-            raise NotFiniteError(
-                sentence(
-                    f"{self.name}'s importance is not finite",
-                    expected="finite values",
-                    got=f"{int((~torch.isfinite(F)).sum())} NaN or infinite values after B_{i}",
-                    do="Lower the learning rate or λ.",
-                )
-            )
         if not torch.count_nonzero(F_i):
             raise InactiveError(
                 sentence(
@@ -122,6 +113,15 @@ class Quadratic(Regulariser):
                     expected=f"{self.name}'s importance to be non-zero somewhere after B_{i}",
                     got=f"zero for all {F_i.numel()} weights",
                     do="Check that the weights move: the learning rate, frozen parameters, the loss.",
+                )
+            )
+        if not torch.stack(torch.aminmax(F)).isfinite().all():
+            raise NotFiniteError(
+                sentence(
+                    f"{self.name}'s importance is not finite",
+                    expected="finite values",
+                    got=f"{int((~torch.isfinite(F)).sum())} NaN or infinite values after B_{i}",
+                    do="Lower the learning rate or λ.",
                 )
             )
         self.F_, self.theta_star_, self.F_i_ = F, theta.value.clone(), histogram(F_i)
