@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,11 +14,12 @@ from torch import nn
 
 from benchmarks.operations import our_step, plain_step
 from benchmarks.sizes import SIZES
-from everlearn import Batch, equations, models
+from everlearn import Batch, Step, Strategy, equations, models
 from everlearn.errors import DataError
 from everlearn.learner import Rows
 from everlearn.models import Network, cifarnet
 from everlearn.presets import build
+from everlearn.theta import Scope
 from tests.toys import assert_same_state, plain_network, quick, three_outputs, toy_stream
 
 ROOT = Path(__file__).parents[1]
@@ -73,6 +75,7 @@ def test_the_short_cut_is_in_the_ledger() -> None:
     learner.learn(second)
     ledger = learner.storage()
     assert ledger.within["features"].values == len(second) * 9  # the penultimate layer has nine neurons
+    assert ledger.within["sgd.grad"].values == 7 * 9 + 7  # the output layer's alone
     assert "features" not in ledger.kept
     assert ledger.why["features"]
 
@@ -172,9 +175,37 @@ def test_a_step_costs_little_beyond_a_plain_loops() -> None:
     """Counted, not timed: the values that a step reads and writes beside forward, backward and SGD by hand."""
     size = SIZES["tiny"]
     floor, m = plain_step(size), sum(p.numel() for p in size.make_network().parameters())
-    for name, limit in (("naive", 4), ("ewc", 11), ("si", 15), ("ar1", 15)):  # the gradient's copy: 2·m
+    for name, limit in (("naive", 0.1), ("ewc", 10.1), ("si", 14.1), ("ar1", 14.1)):  # the gradient as a vector: 2·m
         step = our_step(name, size)
-        assert 0 < step.minus(floor).values / m <= limit, name  # above 0: it was counted
+        assert step.operations["convolution_backward"] == floor.operations["convolution_backward"] > 0
+        assert step.minus(floor).values / m <= limit, name
+
+
+@pytest.mark.parametrize("network", [plain_network, three_outputs])
+@pytest.mark.parametrize("name", ["naive", "lwf", "cwr+", "ar1"])
+def test_a_gradient_that_nobody_asks_for_is_no_vector_and_the_step_is_the_same(
+    name: str, network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A regulariser that looks at Θ's gradient at every step and does nothing with it changes no bit."""
+    usual, asked = quick(name, network()), quick(name, network())
+    constrain = asked.regulariser.constrain
+
+    def look(theta: Scope) -> None:
+        assert theta.grad.isfinite().all()
+        constrain(theta)
+
+    monkeypatch.setattr(asked.regulariser, "constrain", look)
+    vectors: dict[str, set[int]] = {"usual": set(), "asked": set()}
+
+    def note(which: str, learner: Strategy, step: Step) -> None:
+        if learner.theta._vector is not None:
+            vectors[which].add(step.i)
+
+    for batch in toy_stream():
+        usual.learn(batch, on_step=partial(note, "usual", usual))
+        asked.learn(batch, on_step=partial(note, "asked", asked))
+    assert_same_state(usual.state_dict(), asked.state_dict())
+    assert vectors == {"usual": {2, 3} if name == "ar1" else set(), "asked": {1, 2, 3}}  # AR1's pull wants one
 
 
 FAULTS = """

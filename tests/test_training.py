@@ -47,6 +47,27 @@ def test_a_step_by_hand() -> None:
         assert torch.allclose(theta.v[segment.span], torch.tensor(v))
 
 
+def test_a_step_moves_by_a_gradient_in_pieces_as_by_a_vector() -> None:
+    """θ = 2, L = Σ3·θ over the weights of one output layer alone: v = 0.45 + 0.1·(3 + 0.02) = 0.752 there.
+
+    What L does not reach decays: v = 0.45 + 0.1·0.02 = 0.452.
+    """
+    for asked in (False, True):
+        theta = Theta(plain_network())
+        theta.value.fill_(2.0)
+        theta.v.fill_(0.5)
+        theta.open()
+        weight = dict(theta.network.named_parameters())["outputs.0.layer.weight"]
+        theta.backward(3 * weight.sum())
+        if asked:
+            assert float(theta.grad.sum()) == 3 * weight.numel()
+        Training(momentum=0.9, weight_decay=0.01).step_(theta, eta=0.1)
+        for segment in theta.segments:
+            v = 0.752 if segment.name == "outputs.0.layer.weight" else 0.452
+            assert torch.allclose(theta.v[segment.span], torch.tensor(v))
+            assert torch.allclose(theta.value[segment.span], torch.tensor(2 - v))
+
+
 def test_a_schedule_is_linear_between_its_points() -> None:
     """η = 0.1 with (0, 4), (0.25, 1): 0.4 at step 0, 0.25 at step 10 of 80 (half-way down), 0.1 from step 20 on."""
     phase = Phase(epochs=1, eta=0.1, schedule=((0.0, 4.0), (0.25, 1.0)))

@@ -67,8 +67,11 @@ class Ranks:
         """The sum over all processes, for every one of them."""
         return value
 
-    def sum_(self, gradient: Tensor, L: Tensor) -> Tensor:
-        """Replace a gradient by the sum over all processes, and give the sum of L; both in one message."""
+    def sum_(self, gradient: Callable[[], Tensor], L: Tensor) -> Tensor:
+        """Replace a gradient by the sum over all processes, and give the sum of L; both in one message.
+
+        Where there is one process the gradient is not asked for.
+        """
         return L
 
     def any(self, flag: bool) -> bool:
@@ -122,9 +125,10 @@ class Several(Ranks):
     def sum(self, value: Tensor) -> Tensor:
         return _summed(value.detach().clone())
 
-    def sum_(self, gradient: Tensor, L: Tensor) -> Tensor:
-        total = _summed(torch.cat([gradient, L.detach().reshape(1)]))
-        gradient.copy_(total[:-1])
+    def sum_(self, gradient: Callable[[], Tensor], L: Tensor) -> Tensor:
+        own = gradient()
+        total = _summed(torch.cat([own, L.detach().reshape(1)]))
+        own.copy_(total[:-1])
         return total[-1]
 
     def any(self, flag: bool) -> bool:

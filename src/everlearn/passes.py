@@ -75,7 +75,7 @@ class Gradients:
             for part in self._order.tensor_split(-(-len(self) // size)):
                 L = self._ranks.mean(part, lambda idx: self._loss(network(self._x.index_select(0, idx)), self._y[idx]))
                 self._theta.backward(L)
-                self._ranks.sum_(self._theta.grad, L)
+                self._ranks.sum_(self._theta.moving, L)
                 yield self._scope.grad
 
     def squares(self, chunk: int) -> Tensor:

@@ -102,7 +102,6 @@ class Strategy(Learner):
         steps = phase.epochs * per_epoch
         order = torch.empty(0, dtype=torch.long)
         theta.open()
-        moving = theta.grad[theta.m_bar if theta.frozen else 0 :]  # the gradients there are
         forward = self._forward(x)
 
         def L_of(idx: Tensor) -> Tensor:
@@ -118,7 +117,7 @@ class Strategy(Learner):
 
             L = ranks.mean(idx, L_of)  # (1), (2) or (3); (6) without its penalty
             theta.backward(L)
-            loss = self._finite(ranks.sum_(moving, L), i, epoch, step)
+            loss = self._finite(ranks.sum_(theta.moving, L), i, epoch, step)
             self.regulariser.constrain(self.scope)  # (7): grad += λ·F̂·(θ − θ*)
             self.training.step_(theta, eta)  # v = momentum·v + η·grad; θ = θ − v
             self.head.hold()  # rows and biases that must not move
@@ -379,9 +378,8 @@ class Strategy(Learner):
         self.network.eval()
 
     def _owners(self) -> dict[str, Any]:
-        grad = [self.theta.grad] if self.theta.is_open else []
         network = [self.theta.value, *self.network.parameters(), *self.network.buffers()]
-        parts = {"network": network, "sgd.v": self.theta.v, "sgd.grad": grad, "initial": self._initial}
+        parts = {"network": network, "sgd.v": self.theta.v, "sgd.grad": self.theta.held, "initial": self._initial}
         slots = {"head": self.head, "regulariser": self.regulariser, "memory": self.memory}
         return {**parts, **slots, "before": self._before, "features": self._features}
 

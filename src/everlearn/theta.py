@@ -1,21 +1,20 @@
 """Θ as one vector: every weight of the network in one piece of memory, the shared weights Θ̄ first.
 
-The network's parameters are views into `theta.value`, and their gradients views into `theta.grad`, so a formula over
-all weights is one line and one pass. The layout is
+The network's parameters are views into `theta.value`, and their gradients, once `theta.grad` is asked for, views into
+it, so a formula over all weights is one line and one pass. The layout is
 
     shared weights | shared biases | output weights | output biases
 
 so Θ̄ = value[:m_bar], and weights that take other rates (biases) are contiguous.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from everlearn.errors import NetworkError, StateError, sentence
 from everlearn.models.network import Network
@@ -48,6 +47,15 @@ class Group:
     bias: bool
 
 
+class Piece(NamedTuple):
+    """A contiguous part of Θ that trains, with its part of the gradient and of v."""
+
+    bias: bool
+    value: Tensor
+    grad: Tensor
+    v: Tensor
+
+
 class Theta:
     """Θ: `value`, its gradient `grad` (while a batch is being learnt) and SGD's last update `v`.
 
@@ -70,9 +78,10 @@ class Theta:
         self.frozen = False
         self._lay_out()
         self.v = torch.zeros_like(self.value)
-        self._grad: Tensor | None = None
-        self._trained: list[tuple[nn.Parameter, Tensor]] = []  # with the place of each one's gradient
-        self._hooks: list[RemovableHandle] = []
+        self.is_open = False  # whether a batch is being learnt, so that there is a gradient
+        self._trained: list[tuple[nn.Parameter, Segment]] = []
+        self._vector: Tensor | None = None  # the gradient's, once it has been asked for
+        self._gathered = False  # whether the gradient is in it
 
     def _parameters(self) -> dict[str, nn.Parameter]:
         return {name: p for name, p in self.network.named_parameters() if name in self._names}
@@ -108,15 +117,41 @@ class Theta:
         return sum(s.shape.numel() for s in self.segments if s.shared)
 
     @property
-    def is_open(self) -> bool:
-        """Whether a batch is being learnt, so that there is a gradient."""
-        return self._grad is not None
+    def grad(self) -> Tensor:
+        """∂L/∂Θ, zeros for what L does not depend on; put together when it is asked for, so that a step that asks for
+        none is spared a pass over all weights.
+        """
+        if not self.is_open:
+            raise StateError("Θ has no gradient between batches; open() it first.")
+        if self._vector is None:
+            self._vector = torch.zeros_like(self.value)
+        if not self._gathered:
+            for parameter, segment in self._trained:
+                place = self.view(segment, self._vector)
+                parameter.grad = place.zero_() if parameter.grad is None else place.copy_(parameter.grad)
+            self._gathered = True
+        return self._vector
 
     @property
-    def grad(self) -> Tensor:
-        if self._grad is None:
-            raise StateError("Θ has no gradient between batches; open() it first.")
-        return self._grad
+    def held(self) -> list[Tensor]:
+        """What there is of the gradient in memory, in one vector or parameter by parameter."""
+        parts = [parameter.grad for parameter, _ in self._trained]
+        return [part for part in (self._vector, *parts) if part is not None]
+
+    def moving(self) -> Tensor:
+        """The gradient of what trains: all of it, or that of the output layers."""
+        return self.grad[self.m_bar if self.frozen else 0 :]
+
+    def pieces(self) -> Iterator[Piece]:
+        """What trains: a group at a time where the gradient is one vector, else a parameter at a time."""
+        if self._gathered:
+            for group in self.groups:
+                if not (self.frozen and group.shared):
+                    yield Piece(group.bias, *(whole[group.span] for whole in (self.value, self.grad, self.v)))
+        else:
+            for parameter, segment in self._trained:
+                grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                yield Piece(segment.bias, self.value[segment.span], grad.view(-1), self.v[segment.span])
 
     @staticmethod
     def view(segment: Segment, vector: Tensor) -> Tensor:
@@ -130,34 +165,27 @@ class Theta:
     def open(self) -> None:
         """Give every weight a gradient; a frozen Θ̄ asks for none, so that nothing is propagated there."""
         self.check_aliasing()
-        self._grad = torch.zeros_like(self.value)
         parameters = self._parameters()
         for segment in self.segments:
             parameter, trains = parameters[segment.name], not (self.frozen and segment.shared)
             parameter.requires_grad_(trains)
-            parameter.grad = place = self.view(segment, self._grad) if trains else None
-            if place is not None:
-                self._trained.append((parameter, place))
-                self._hooks.append(parameter.register_post_accumulate_grad_hook(partial(_put, place)))
+            parameter.grad = None
+            if trains:
+                self._trained.append((parameter, segment))
+        self.is_open = True
 
     def backward(self, L: Tensor) -> None:
-        """∂L/∂Θ in `grad`, in place of the last one; zeros for what L does not depend on.
-
-        Each gradient is copied to its place as soon as there is one: cheaper than to add it to zeros.
-        """
+        """∂L/∂Θ in place of the last one."""
         for parameter, _ in self._trained:
             parameter.grad = None
+        self._gathered = False
         L.backward()
-        for parameter, place in self._trained:
-            if parameter.grad is None:
-                parameter.grad = place.zero_()
 
     def close(self) -> None:
         """Drop the gradients."""
-        self._grad = None
+        self.is_open = self._gathered = False
+        self._vector = None
         self._trained.clear()
-        while self._hooks:
-            self._hooks.pop().remove()
         for parameter in self._parameters().values():
             parameter.requires_grad_(True)
             parameter.grad = None
@@ -195,12 +223,6 @@ class Theta:
 
         self.v = extend(self.v)
         return extend
-
-
-def _put(place: Tensor, parameter: Tensor) -> None:
-    """After a backward pass has reached a parameter: its gradient, in its place."""
-    assert parameter.grad is not None
-    parameter.grad = place.copy_(parameter.grad)
 
 
 class Scope:

@@ -108,12 +108,10 @@ class Training:
 
         Caffe's form: η stands inside v, so v is the update itself, which SI's path="update" reads.
         """
-        for group in theta.groups:
-            if theta.frozen and group.shared:
-                continue
-            decay = self.weight_decay * (self.bias_decay if group.bias else 1.0)
-            rate = eta * (self.bias_eta if group.bias else 1.0)
-            for value, grad, v in blocks(*(whole[group.span] for whole in (theta.value, theta.grad, theta.v))):
+        for bias, *piece in theta.pieces():
+            decay = self.weight_decay * (self.bias_decay if bias else 1.0)
+            rate = eta * (self.bias_eta if bias else 1.0)
+            for value, grad, v in blocks(*piece):
                 if decay:
                     grad.add_(value, alpha=decay)
                 v.mul_(self.momentum).add_(grad, alpha=rate)
