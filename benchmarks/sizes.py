@@ -79,7 +79,7 @@ SIZES = {
         "caffenet-128",
         50,
         5,
-        minibatches=4,
+        minibatches=8,
         epochs=1,
         frozen_epochs=20,
         tests=512,
