@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -821,6 +822,34 @@ def test_a_full_disk_loses_nothing(toy: Path, decoded: list[int], monkeypatch: p
     before = len(decoded)
     assert len(core50(32).train) == 800
     assert before - 200 <= 1100 - (len(decoded) - before) < before  # what was synced is not decoded again
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, DataError])
+def test_a_chunk_being_written_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """The disk is slow, and meanwhile the next one fails."""
+    monkeypatch.setattr(mapped, "CHUNK", 10)
+    real, failing = os.fsync, threading.Event()
+    asked: list[int] = []
+
+    def slow(handle: int) -> None:
+        assert threading.current_thread() is threading.main_thread() or failing.wait(10)
+        real(handle)
+
+    def rows(start: int, stop: int) -> Array:
+        asked.append(start)
+        if asked == [0, 10]:
+            failing.set()
+            raise error
+        return np.full((stop - start, 1), start, np.uint8)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with pytest.raises(error):
+        mapped.mapped(tmp_path / "x.npy", (20, 1), rows)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npy.part", "x.npy.sums"]
+    assert mapped.mapped(tmp_path / "x.npy", (20, 1), rows)[:, 0].tolist() == [0] * 10 + [10] * 10
+    assert asked == [0, 10, 10]
 
 
 def resident() -> int:

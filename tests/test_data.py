@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from everlearn.data import folder as folder_module
-from everlearn.data import images, limited_pickle
+from everlearn.data import images, limited_pickle, mapped
 from everlearn.data.arrays import npz, stratified
 from everlearn.data.cache import cached
 from everlearn.data.cifar import CIFAR10, CIFAR100, Archive, cifar10, cifar100
@@ -767,7 +767,28 @@ def test_an_image_folder(tmp_path: Path, folder: Path) -> None:
         assert part.x.dtype == np.uint8
         assert part.x[part.y == 0, 2].min() >= 200
         assert part.x[part.y == 1, 0].min() >= 200
-    assert len(names(folder / "images")) == 1
+    assert [name.rpartition(".")[2] for name in names(folder / "images")] == ["npy", "sums"]
+
+
+def test_patterns_are_their_images_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part by class and file name, whatever the chunks; mapped, and as a plain decode of each file has it."""
+    root, random = tmp_path / "noise", np.random.default_rng(0)
+    for k in range(40):
+        path = root / "abc"[k % 3] / f"{k:02}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (9, 9, 3), dtype=np.uint8)).save(path)
+    files = sorted(root.glob("*/*.png"))
+    x, y = np.stack([decode(file, (6, 5)) for file in files]), np.array(["abc".index(f.parent.name) for f in files])
+    monkeypatch.setattr(mapped, "CHUNK", 7 * 3 * 6 * 5)
+    for share, seed in ((0.2, 0), (0.5, 3)):
+        source = image_folder(root, size=(6, 5), test_share=share, seed=seed)
+        for part, chosen in zip((source.train, source.test), stratified(y, share, seed), strict=True):
+            assert isinstance(part.x, np.memmap)
+            np.testing.assert_array_equal(part.x, x[chosen])
+            np.testing.assert_array_equal(part.y, y[chosen])
+    source = image_folder(root, size=(6, 5), test=root)
+    np.testing.assert_array_equal(source.train.x, x)
+    np.testing.assert_array_equal(source.test.x, x)
 
 
 def test_an_image_folder_with_test_images(tmp_path: Path) -> None:
@@ -867,7 +888,7 @@ def test_images_that_cannot_be_read_are_named(tmp_path: Path, folder: Path, monk
     with pytest.raises(DataError, match=r"8 bits a channel.*deep\.png \(mode I;16"):
         image_folder(root)
     (root / "red" / "deep.png").unlink()
-    assert not (folder / "images").exists()
+    assert names(folder / "images") == []
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1599)
     with pytest.raises(DataError, match=r"at most 1599 pixels, got .*\.(png|PNG) \(.*1599"):
         image_folder(root)
@@ -904,9 +925,64 @@ def test_images_are_decoded_once(tmp_path: Path, folder: Path, monkeypatch: pyte
     (root / "red" / "3.png").rename(root / "red" / "4.png")
     assert (count(), count()) == (8, 0)
     image_folder(root, size=(4, 5))
-    image_folder(root, size=(4, 4), test_share=0.5, seed=7)  # another share of the same patterns
-    assert len(decoded) == 8
-    assert len(names(folder / "images")) == 4
+    image_folder(root, size=(4, 4), test_share=0.5, seed=7)  # another share: the same patterns in another order
+    assert len(decoded) == 16
+    assert len(list((folder / "images").glob("*.npy"))) == 5
+
+
+def test_what_was_decoded_before_an_interruption_is_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = gallery(tmp_path / "gallery", 20)
+    decoded: list[str] = []
+
+    def interrupted(path: Path, size: images.Size) -> Array:
+        if len(decoded) == 25:
+            raise KeyboardInterrupt
+        return counting(path, size)
+
+    def counting(path: Path, size: images.Size) -> Array:
+        decoded.append(path.name)
+        return decode(path, size)
+
+    monkeypatch.setattr(mapped, "CHUNK", 10 * 3 * 4 * 4)
+    monkeypatch.setattr(images, "decode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        image_folder(root, size=(4, 4), workers=1)
+    assert [name.rpartition(".")[2] for name in names(folder / "images")] == ["part", "sums"]
+    decoded.clear()
+    monkeypatch.setattr(images, "decode", counting)
+    source = image_folder(root, size=(4, 4))
+    assert len(decoded) == 20  # the two chunks of ten that were whole are not made again
+    assert source.train.x[source.train.y == 1, 0].min() >= 200
+    assert [name.rpartition(".")[2] for name in names(folder / "images")] == ["npy", "sums"]
+
+
+def test_a_bad_image_leaves_no_cache_begun(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mended, the folder has another; a full disk is no fault of the images, and what there was room for stays."""
+    root = gallery(tmp_path / "gallery", 20)
+    monkeypatch.setattr(mapped, "CHUNK", 3 * 4 * 4)
+    bad = root / "red" / "19.png"
+    whole = bad.read_bytes()
+    bad.write_bytes(b"")
+    with pytest.raises(DataError, match="This image cannot be read"):
+        image_folder(root, size=(4, 4))
+    assert names(folder / "images") == []
+    bad.write_bytes(whole)
+    real, left = os.fsync, [9]
+
+    def full(handle: int) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match=r"\.part \(No space left on device\)"):
+            image_folder(root, size=(4, 4))
+    assert [name.rpartition(".")[2] for name in names(folder / "images")] == ["part", "sums"]
+    assert len(image_folder(root, size=(4, 4)).train) == 32
 
 
 @pytest.mark.skipif(not (SHARED / "caltech").is_dir(), reason="needs the photographs in ../shared/data/caltech")

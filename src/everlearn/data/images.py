@@ -3,22 +3,22 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
-from tqdm import tqdm
 
-from everlearn.data.arrays import named, split
-from everlearn.data.cache import cached
+from everlearn.data.arrays import named, stratified
 from everlearn.data.folder import data_folder
+from everlearn.data.mapped import mapped
 from everlearn.data.source import Array, Patterns, Source
 from everlearn.errors import DataError, sentence
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")  # by content: a file that lies about its kind is no surprise to Pillow
-VERSION = 1  # of how an image becomes a pattern: older caches are not used
+VERSION = 2  # of how images become a cache: older ones are not used
 
 Size = tuple[int, int]
 
@@ -32,7 +32,7 @@ def image_folder(
     seed: int = 0,
     workers: int | None = None,
 ) -> Source:
-    """A source from CLASS/*.jpg, jpeg, png, bmp or webp, decoded once and then cached in the data folder.
+    """A source from CLASS/*.jpg, jpeg, png, bmp or webp, decoded once into the data folder and mapped from there.
 
     size: height and width; the image is turned as its EXIF says, made RGB, scaled until it just covers the size, and
     cut around its centre. The test images are in test/CLASS beside train/CLASS; or in a second folder `test`; or else
@@ -49,12 +49,19 @@ def image_folder(
                 sentence(f"{path} has more than two parts", expected="train and test", got=", ".join(parts), do=do)
             )
         path, test = path / "train", path / "test"
-    x, labels = _decoded(path, size, workers)
+    files, labels = _found(path)
     name = path.parent.name if path.name == "train" else path.name
     if test is None:
-        return split(name, x, labels, share=test_share, seed=seed)
-    x_test, test_labels = _decoded(Path(test).resolve(), size, workers)
+        y, _, classes = named(labels, labels, name)
+        places = stratified(y, test_share, seed)
+        ordered = [files[k] for part in places for k in part.tolist()]  # each part in one piece, to be had without copy
+        x = _decoded(path, ordered, size, workers)
+        n = len(places[0])
+        return Source(name, Patterns(x[:n], y[places[0]]), Patterns(x[n:], y[places[1]]), classes)
+    test = Path(test).resolve()
+    test_files, test_labels = _found(test)
     y, y_test, classes = named(labels, test_labels, path)
+    x, x_test = _decoded(path, files, size, workers), _decoded(test, test_files, size, workers)
     return Source(name, Patterns(x, y), Patterns(x_test, y_test), classes)
 
 
@@ -82,9 +89,10 @@ def _images(folder: Path) -> list[Path]:
     return sorted(entry for entry in visible if entry.suffix.lower() in ENDINGS and entry.is_file())
 
 
-def _decoded(folder: Path, size: Size, workers: int | None) -> tuple[Array, Array]:
-    """All images of a folder's classes as [n, 3, height, width], and the class name of each."""
-    files, labels = [], []
+def _found(folder: Path) -> tuple[list[Path], Array]:
+    """All images of a folder's classes, and the class name of each."""
+    files: list[Path] = []
+    labels: list[str] = []
     for name in _subfolders(folder):
         found = _images(folder / name)
         if not found:
@@ -93,9 +101,7 @@ def _decoded(folder: Path, size: Size, workers: int | None) -> tuple[Array, Arra
         labels += [name] * len(found)
     if not files:
         raise _empty(folder, "a folder of images for each class")
-    target = data_folder() / "images" / f"{folder.name}-{size[0]}x{size[1]}-{_key(folder, size, files)}.npz"
-    x = cached(target, lambda: {"x": _decode_all(files, size, workers)})["x"]
-    return x, np.array(labels)
+    return files, np.array(labels)
 
 
 def _empty(folder: Path, expected: str) -> DataError:
@@ -103,29 +109,26 @@ def _empty(folder: Path, expected: str) -> DataError:
     return DataError(sentence(f"{folder} is empty", expected=expected, got="none", do=do))
 
 
+def _decoded(folder: Path, files: list[Path], size: Size, workers: int | None) -> Array:
+    """These images of a folder as [n, 3, height, width], decoded with threads: Pillow lets others run meanwhile."""
+    path = data_folder() / "images" / f"{folder.name}-{size[0]}x{size[1]}-{_key(folder, size, files)}.npy"
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+
+    def rows(start: int, stop: int) -> Iterable[Array]:
+        return pool.map(lambda file: decode(file, size), files[start:stop])
+
+    try:  # without a bad image the folder is another, with another key: what was decoded is of no use then
+        return mapped(path, (len(files), 3, *size), rows, unit="image", keep=False)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def _key(folder: Path, size: Size, files: list[Path]) -> str:
-    """What the cached patterns depend on: place, size, and each file's name, length and time."""
+    """What the cached patterns depend on: place, size, order, and each file's name, length and time."""
     stats = [
         (str(file.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for file in files for stat in [file.stat()]
     ]
     return hashlib.sha256(json.dumps([VERSION, str(folder), size, stats]).encode()).hexdigest()[:16]
-
-
-def _decode_all(files: list[Path], size: Size, workers: int | None) -> Array:
-    """Decode with threads: Pillow lets others run while it decodes."""
-    x = np.empty((len(files), 3, *size), dtype=np.uint8)
-
-    def one(k: int) -> None:
-        x[k] = decode(files[k], size)
-
-    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
-    try:
-        done = pool.map(one, range(len(files)))
-        for _ in tqdm(done, total=len(files), unit="image", desc="decoding", disable=None):
-            pass
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return x
 
 
 def decode(path: Path, size: Size) -> Array:
@@ -150,4 +153,4 @@ def decode(path: Path, size: Size) -> Array:
                 do="Replace it, or remove it.",
             )
         ) from error
-    return np.asarray(fitted).transpose(2, 0, 1)
+    return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))

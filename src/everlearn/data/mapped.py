@@ -10,11 +10,12 @@ import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from tqdm import tqdm
@@ -31,15 +32,17 @@ SAMPLE = 4
 """So many chunks are checked whenever the file is opened and looks untouched."""
 
 Shape = tuple[int, ...]
-Rows = Callable[[int, int], Array]
+Rows = Callable[[int, int], Iterable[Array]]
 
 
-def mapped(path: Path, shape: Shape, rows: Rows, *, unit: str = "row", whole: bool = False) -> Array:
+def mapped(path: Path, shape: Shape, rows: Rows, *, unit: str = "row", whole: bool = False, keep: bool = True) -> Array:
     """The uint8 array of this shape in the .npy file at path, mapped into memory; made first where there is none.
 
-    rows(start, stop) makes rows; unit: what the progress bar calls one. When a file is opened, its length is checked;
-    then all its chunks, if its time is another than when they were last all checked, or if `whole` asks for it; else a
-    random few of them. Nothing is read but what is checked. The map is private: who writes into it changes no file.
+    rows(start, stop) makes rows, as an array or one after another; unit: what the progress bar calls one; keep: whether
+    the chunks finished before a DataError of rows() stay for the next call. When a file is opened, its length is
+    checked; then all its chunks, if its time is another than when they were last all checked, or if `whole` asks for
+    it; else a random few of them. Nothing is read but what is checked. The map is private: who writes into it changes
+    no file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +55,7 @@ def mapped(path: Path, shape: Shape, rows: Rows, *, unit: str = "row", whole: bo
         made(path.parent)
         with locked(path.with_name(f"{path.name}.lock")):
             if not path.exists():
-                _make(file, rows, unit)
+                _make(file, rows, unit, keep)
     return _opened(file, whole)
 
 
@@ -112,13 +115,19 @@ class _File:
 # --- making ------------------------------------------------------------------------------------------
 
 
-def _make(file: _File, rows: Rows, unit: str) -> None:
+def _make(file: _File, rows: Rows, unit: str, keep: bool) -> None:
     """Make the chunks that are not there yet, and give the file its name."""
     try:
         done = _begin(file)
         missing = [k for k in range(len(file.chunks)) if k not in done]
         _check_room(file, missing)
-        _fill(file, rows, missing, unit)
+        try:
+            _fill(file, rows, missing, unit)
+        except DataError:
+            if not keep:
+                file.part.unlink(missing_ok=True)
+                file.sums.unlink(missing_ok=True)
+            raise
         os.replace(file.part, file.path)
         sync_folder(file.path.parent)
         _append(file, {"checked": _stamp(file.path)})
@@ -147,21 +156,34 @@ def _check_room(file: _File, missing: list[int]) -> None:
 
 
 def _fill(file: _File, rows: Rows, missing: Iterable[int], unit: str) -> None:
-    """Write and sync each chunk, then its line; so a line is there only if its chunk is."""
+    """Make each chunk while the one before it is written; whatever happens, that one is written to its end."""
     left = {k: file.chunks[k] for k in missing}
     n, count = file.shape[0], sum(stop - start for start, stop in left.values())
     with (
         open(file.part, "r+b") as part,
         tqdm(total=n, initial=n - count, unit=unit, desc=file.path.stem, disable=None) as bar,
+        ThreadPoolExecutor(1) as writer,
     ):
+        written: Future[None] | None = None
         for k, (start, stop) in left.items():
-            data = np.ascontiguousarray(rows(start, stop), dtype=np.uint8).reshape(stop - start, *file.shape[1:])
-            part.seek(len(file.header) + start * file.row)
-            part.write(data.data)
-            part.flush()
-            os.fsync(part.fileno())
-            _append(file, {"chunk": k, "crc32": zlib.crc32(data.data)})
-            bar.update(stop - start)
+            data = np.empty((stop - start, *file.shape[1:]), dtype=np.uint8)
+            for i, row in zip(range(stop - start), rows(start, stop), strict=True):
+                data[i] = row
+                bar.update()
+            if written is not None:
+                written.result()
+            written = writer.submit(_write, file, part, k, data)
+        if written is not None:
+            written.result()
+
+
+def _write(file: _File, part: BinaryIO, k: int, data: Array) -> None:
+    """Write and sync a chunk, then its line; so a line is there only if its chunk is."""
+    part.seek(len(file.header) + file.chunks[k][0] * file.row)
+    part.write(data.data)
+    part.flush()
+    os.fsync(part.fileno())
+    _append(file, {"chunk": k, "crc32": zlib.crc32(data.data)})
 
 
 # --- opening -----------------------------------------------------------------------------------------
