@@ -68,6 +68,29 @@ def test_a_step_moves_by_a_gradient_in_pieces_as_by_a_vector() -> None:
             assert torch.allclose(theta.value[segment.span], torch.tensor(2 - v))
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_gradients_that_share_their_memory_do_not_share_their_decay(asked: bool) -> None:
+    """Autograd may give two weights one piece of memory for their equal gradients, here 1: with θ = 2 and θ = 3,
+    η = 0.1 and decay 0.01, the steps are 0.1·(1 + 0.02) and 0.1·(1 + 0.03).
+    """
+    theta = Theta(three_outputs())
+    theta.open()
+    one, two = (
+        p for name, p in theta.network.named_parameters() if name in ("outputs.0.layer.bias", "outputs.1.layer.bias")
+    )
+    one.data.fill_(2.0)
+    two.data.fill_(3.0)
+    theta.backward(((one[None] + two[None]) * torch.ones(1, len(one))).sum())
+    assert one.grad is not None
+    assert two.grad is not None
+    assert one.grad.data_ptr() == two.grad.data_ptr()  # that it does
+    if asked:
+        theta.grad.sum()
+    Training(momentum=0.0, weight_decay=0.01).step_(theta, eta=0.1)
+    assert torch.allclose(one, torch.tensor(2 - 0.102))
+    assert torch.allclose(two, torch.tensor(3 - 0.103))
+
+
 def test_a_schedule_is_linear_between_its_points() -> None:
     """η = 0.1 with (0, 4), (0.25, 1): 0.4 at step 0, 0.25 at step 10 of 80 (half-way down), 0.1 from step 20 on."""
     phase = Phase(epochs=1, eta=0.1, schedule=((0.0, 4.0), (0.25, 1.0)))

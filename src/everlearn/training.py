@@ -112,7 +112,6 @@ class Training:
             decay = self.weight_decay * (self.bias_decay if bias else 1.0)
             rate = eta * (self.bias_eta if bias else 1.0)
             for value, grad, v in blocks(*piece):
-                if decay:
-                    grad.add_(value, alpha=decay)
-                v.mul_(self.momentum).add_(grad, alpha=rate)
+                decayed = grad.add(value, alpha=decay) if decay else grad  # autograd's own is not ours to write into
+                v.mul_(self.momentum).add_(decayed, alpha=rate)
                 value.sub_(v)
