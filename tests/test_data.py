@@ -35,6 +35,7 @@ from everlearn.data.images import decode, image_folder
 from everlearn.data.source import Array
 from everlearn.errors import DataError
 from tests.test_download import Server, well
+from tests.toys import is_mapped
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
@@ -783,7 +784,7 @@ def test_patterns_are_their_images_in_order(tmp_path: Path, monkeypatch: pytest.
     for share, seed in ((0.2, 0), (0.5, 3)):
         source = image_folder(root, size=(6, 5), test_share=share, seed=seed)
         for part, chosen in zip((source.train, source.test), stratified(y, share, seed), strict=True):
-            assert isinstance(part.x, np.memmap)
+            assert is_mapped(part.x)
             np.testing.assert_array_equal(part.x, x[chosen])
             np.testing.assert_array_equal(part.y, y[chosen])
     source = image_folder(root, size=(6, 5), test=root)
@@ -983,6 +984,36 @@ def test_a_bad_image_leaves_no_cache_begun(tmp_path: Path, folder: Path, monkeyp
             image_folder(root, size=(4, 4))
     assert [name.rpartition(".")[2] for name in names(folder / "images")] == ["part", "sums"]
     assert len(image_folder(root, size=(4, 4)).train) == 32
+
+
+def test_a_passing_fault_costs_nothing(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drive that does not answer, or no memory, says nothing of the images: what was decoded is kept."""
+    root = gallery(tmp_path / "gallery", 20)
+    monkeypatch.setattr(mapped, "CHUNK", 10 * 3 * 4 * 4)
+    usual = Image.open
+    opened: list[Path] = []
+
+    def fault(at: int, error: Exception) -> None:
+        opened.clear()
+
+        def open_(path: Path, **named: Any) -> Any:
+            opened.append(path)
+            if len(opened) == at:
+                raise error
+            return usual(path, **named)
+
+        monkeypatch.setattr(Image, "open", open_)
+
+    for at, error in ((25, OSError(5, "Input/output error")), (5, MemoryError())):
+        fault(at, error)
+        with pytest.raises(
+            DataError, match=r"could not be read this time: .*(Input/output error|MemoryError).*goes on"
+        ):
+            image_folder(root, size=(4, 4), workers=1)
+        assert [name.rpartition(".")[2] for name in names(folder / "images")] == ["part", "sums"]
+    fault(0, MemoryError())
+    assert len(image_folder(root, size=(4, 4)).train) == 32
+    assert len(opened) == 20  # two chunks of ten were whole
 
 
 @pytest.mark.skipif(not (SHARED / "caltech").is_dir(), reason="needs the photographs in ../shared/data/caltech")

@@ -1,10 +1,12 @@
 """Small networks and streams that the tests share."""
 
 import gc
+import mmap
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +26,13 @@ QUICK = {
     "training.later.eta": 0.01,
 }
 NAMES = list(PRESETS)
+
+
+def is_mapped(x: Any) -> bool:
+    """Whether an array's values lie in a file."""
+    while isinstance(x, np.ndarray | memoryview):
+        x = x.base if isinstance(x, np.ndarray) else x.obj
+    return isinstance(x, mmap.mmap)
 
 
 def toy_batch(classes: Sequence[int], n: int = 12, seed: int = 0, shape: tuple[int, ...] = (1, 8, 8)) -> Batch:

@@ -28,7 +28,7 @@ from everlearn.data.core50_frames import (
     session_of,
 )
 from everlearn.data.core50_frames import name as name_of
-from everlearn.data.folder import data_folder
+from everlearn.data.folder import data_folder, is_locked
 from everlearn.data.mapped import Rows, mapped
 from everlearn.data.source import Array, Patterns, Source
 from everlearn.errors import DataError, sentence
@@ -111,7 +111,7 @@ def _drop_begun(cache: Path, start: str) -> None:
     """
     for part in cache.glob(f"{start}*.npy.part"):
         whole = part.with_suffix("")
-        if not whole.with_name(f"{whole.name}.lock").exists():  # nobody makes it
+        if not is_locked(whole.with_name(f"{whole.name}.lock")):
             part.unlink(missing_ok=True)
             whole.with_name(f"{whole.name}.sums").unlink(missing_ok=True)
 

@@ -72,6 +72,30 @@ def locked(path: Path) -> Iterator[None]:
             return
 
 
+def is_locked(path: Path) -> bool:
+    """Whether somebody is inside `locked(path)`; a lock file that a killed process left says nothing.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     with locked(Path(here, "lock")):
+    ...         is_locked(Path(here, "lock"))
+    ...     Path(here, "lock").touch()
+    ...     is_locked(Path(here, "lock"))
+    True
+    False
+    """
+    if fcntl is None:
+        return path.exists()
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # held, or a network drive that has no locks
+        return True
+    return False
+
+
 def _is(path: Path, handle: int) -> bool:
     """Whether the open file is still the one at path."""
     try:

@@ -23,6 +23,10 @@ VERSION = 2  # of how images become a cache: older ones are not used
 Size = tuple[int, int]
 
 
+class SpoiltError(DataError):
+    """An image is no image: once it is replaced or removed, the folder is another."""
+
+
 def image_folder(
     path: str | os.PathLike[str],
     *,
@@ -117,8 +121,8 @@ def _decoded(folder: Path, files: list[Path], size: Size, workers: int | None) -
     def rows(start: int, stop: int) -> Iterable[Array]:
         return pool.map(lambda file: decode(file, size), files[start:stop])
 
-    try:  # without a bad image the folder is another, with another key: what was decoded is of no use then
-        return mapped(path, (len(files), 3, *size), rows, unit="image", keep=False)
+    try:
+        return mapped(path, (len(files), 3, *size), rows, unit="image", spoilt_by=(SpoiltError,))
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -145,7 +149,16 @@ def decode(path: Path, size: Size) -> Array:
             rgb = opaque if opaque.mode == "RGB" else opaque.convert("RGB")
             fitted = ImageOps.fit(rgb, (size[1], size[0]), Image.Resampling.BICUBIC)
     except Exception as error:  # Pillow has many ways to say that an image is damaged
-        raise DataError(
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+            raise DataError(
+                sentence(
+                    "An image could not be read this time",
+                    expected="files that can be opened, and memory to decode them in",
+                    got=f"{path} ({str(error) or type(error).__name__})",
+                    do="Check the drive and the rights; the same call again goes on with what was decoded.",
+                )
+            ) from error
+        raise SpoiltError(
             sentence(
                 "This image cannot be read",
                 expected=f"a whole JPEG, PNG, BMP or WebP image of 8 bits a channel and at most {limit} pixels",

@@ -6,8 +6,11 @@ is, so a process may be killed at any moment: the next one checks the finished c
 """
 
 import json
+import mmap
 import os
+import platform
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +26,7 @@ from tqdm import tqdm
 from everlearn.data.folder import locked, made, unwritable
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
-from everlearn.files import sync_folder, write_atomically
+from everlearn.files import append, sync_folder, write_atomically
 
 CHUNK = 1 << 24
 """About so many bytes are made, synced and summed at a time."""
@@ -31,31 +34,41 @@ CHUNK = 1 << 24
 SAMPLE = 4
 """So many chunks are checked whenever the file is opened and looks untouched."""
 
+NORESERVE = 0x4000 if sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64") else 0
+"""Linux's MAP_NORESERVE, which Python 3.11 has no name for: a file may be mapped that is longer than memory."""
+
 Shape = tuple[int, ...]
 Rows = Callable[[int, int], Iterable[Array]]
 
 
-def mapped(path: Path, shape: Shape, rows: Rows, *, unit: str = "row", whole: bool = False, keep: bool = True) -> Array:
+def mapped(
+    path: Path,
+    shape: Shape,
+    rows: Rows,
+    *,
+    unit: str = "row",
+    whole: bool = False,
+    spoilt_by: tuple[type[Exception], ...] = (),
+) -> Array:
     """The uint8 array of this shape in the .npy file at path, mapped into memory; made first where there is none.
 
-    rows(start, stop) makes rows, as an array or one after another; unit: what the progress bar calls one; keep: whether
-    the chunks finished before a DataError of rows() stay for the next call. When a file is opened, its length is
-    checked; then all its chunks, if its time is another than when they were last all checked, or if `whole` asks for
-    it; else a random few of them. Nothing is read but what is checked. The map is private: who writes into it changes
-    no file.
+    rows(start, stop) makes rows, as an array or one after another; unit: what the progress bar calls one; spoilt_by:
+    errors of rows() after which the chunks finished before are of no use. When a file is opened, its length is checked;
+    then all its chunks, if its time is another than when they were last all checked, or if `whole` asks for it; else a
+    random few of them. Nothing is read but what is checked. The map is private: who writes into it changes no file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     x = mapped(Path(folder, "x.npy"), (3, 2), lambda start, stop: np.full((stop - start, 2), 7, np.uint8))
-    ...     type(x).__name__, x[1:].tolist()
-    ('memmap', [[7, 7], [7, 7]])
+    ...     x[1:].tolist()
+    [[7, 7], [7, 7]]
     """
     file = _File(path, shape)
     if not path.exists():
         made(path.parent)
         with locked(path.with_name(f"{path.name}.lock")):
             if not path.exists():
-                _make(file, rows, unit, keep)
+                _make(file, rows, unit, spoilt_by)
     return _opened(file, whole)
 
 
@@ -115,22 +128,20 @@ class _File:
 # --- making ------------------------------------------------------------------------------------------
 
 
-def _make(file: _File, rows: Rows, unit: str, keep: bool) -> None:
+def _make(file: _File, rows: Rows, unit: str, spoilt_by: tuple[type[Exception], ...]) -> None:
     """Make the chunks that are not there yet, and give the file its name."""
     try:
         done = _begin(file)
         missing = [k for k in range(len(file.chunks)) if k not in done]
         _check_room(file, missing)
-        try:
-            _fill(file, rows, missing, unit)
-        except DataError:
-            if not keep:
-                file.part.unlink(missing_ok=True)
-                file.sums.unlink(missing_ok=True)
-            raise
+        _fill(file, rows, missing, unit)
         os.replace(file.part, file.path)
         sync_folder(file.path.parent)
         _append(file, {"checked": _stamp(file.path)})
+    except spoilt_by:
+        file.part.unlink(missing_ok=True)
+        file.sums.unlink(missing_ok=True)
+        raise
     except OSError as error:
         raise unwritable(file.part, error) from error
 
@@ -193,7 +204,7 @@ def _opened(file: _File, whole: bool) -> Array:
     """Map the file, if what is checked of it is as it was made."""
     _check(file, whole)
     try:
-        return np.memmap(file.path, np.uint8, mode="c", offset=len(file.header), shape=file.shape)
+        return _map(file.path)[len(file.header) :].reshape(file.shape)
     except OSError as error:
         raise DataError(
             sentence(
@@ -203,6 +214,15 @@ def _opened(file: _File, whole: bool) -> Array:
                 do="Allow processes more virtual memory (ulimit -v, vm.overcommit_memory).",
             )
         ) from error
+
+
+def _map(path: Path) -> Array:
+    """The bytes of a file, private: pages come when they are read, and room for them is not set aside before."""
+    with open(path, "rb") as content:
+        if NORESERVE:
+            flags, prot = mmap.MAP_PRIVATE | NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+            return np.frombuffer(mmap.mmap(content.fileno(), 0, flags=flags, prot=prot), np.uint8)
+        return np.frombuffer(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
 
 
 def _check(file: _File, whole: bool) -> None:
@@ -246,9 +266,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _append(file: _File, value: dict[str, Any]) -> None:
-    with open(file.sums, "ab", buffering=0) as sums:
-        sums.write(_line(value))
-        os.fsync(sums.fileno())
+    append(file.sums, _line(value), sync=True)
 
 
 def _lines(file: _File) -> list[dict[str, Any]]:
