@@ -18,9 +18,10 @@ from everlearn.benchmarks import BENCHMARKS
 from everlearn.errors import ConfigError, DataError, RunError
 from everlearn.learner import Learner, Step
 from everlearn.presets import SETTINGS, preset, with_knobs
-from everlearn.runs import Config, RunFolder, measure, run
+from everlearn.runs import Config, RunFolder, measure, run, runner, stopping
 from everlearn.runs.config import knobs_from, plain
 from everlearn.runs.folder import is_finished, read_lines
+from everlearn.runs.stopping import stop_signals
 from everlearn.state import load_state
 from tests.kills import without_times
 from tests.toys import assert_same_state, toy_benchmark
@@ -266,6 +267,33 @@ def test_ctrl_c_saves_in_the_middle_of_a_batch(number: int, tmp_path: Path) -> N
         run(config(), tmp_path / "cut", checkpoint_every=1e9, on_progress=stop)
     assert final_state(tmp_path / "cut")["within"][0] in (2, 3)
     assert without_times(run(config(), tmp_path / "cut")) == without_times(run(config(), tmp_path / "whole"))
+
+
+def test_a_stop_need_not_wait_for_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is learnt while data are prepared, which may take long."""
+
+    def prepare(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr(runner, "prepare", prepare)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(config(), tmp_path)
+    assert time.monotonic() - began < 50
+
+
+def test_signals_that_come_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stops a machine tells the parent and the child, and the parent tells the child again."""
+    with stop_signals() as stop:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.is_set()
+        monkeypatch.setattr(stopping, "SAME", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    with stop_signals() as stop, pytest.raises(KeyboardInterrupt), stop.at_once():
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_held_out_data_is_training_data(tmp_path: Path) -> None:

@@ -96,6 +96,6 @@ class Gradients:
 
         gradients = vmap(grad(loss), in_dims=(None, 0, 0))
         with evaluation_mode(network), network.laid_out(torch.contiguous_format):  # all that vmap can do
-            for part in self._ranks.share(self._order).split(chunk):
+            for part in filter(len, self._ranks.share(self._order).split(chunk)):  # a share may be empty
                 by_name = gradients(values, self._x[part], self._y[part])
                 yield torch.cat([by_name[s.name].reshape(len(part), -1) for s in segments], dim=1).detach()

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -61,11 +61,11 @@ class Runner:
     ) -> None:
         self.config, self.folder, self.ranks = config, folder_of(path, ranks), ranks
         self.checkpoint_every, self.on_progress = checkpoint_every, on_progress
-        with ranks.in_turn():  # what is rendered, decoded or pre-trained for the first, the others find
+        self.timer, self.stop = Timer(), stop
+        with ranks.in_turn(), self._at_once():  # what is rendered, decoded or pre-trained first, the others find
             self.stream, self.test, self.learner = prepare(config.benchmark, **choices(config), ranks=ranks)
         self.last = min(len(self.stream), config.batches or len(self.stream))
         self.learner.check_stream(self.stream.batches[: self.last])
-        self.timer, self.stop = Timer(), stop
         self.loggers, self.at = loggers, (0, 0)
         self.before: dict[str, Tensor] = {}
         self.untrained: dict[str, Any] = {}
@@ -220,6 +220,7 @@ class Runner:
             self._checkpoint(step=step.step, pending=None)
             self.timer.checkpoint = time.monotonic()
         if interrupted:
+            self.ranks.any(False)  # nobody leaves before the first has saved: torchrun would stop it then
             raise KeyboardInterrupt
 
     def _checkpoint(self, *, step: int, pending: dict[str, Any] | None) -> None:
@@ -234,9 +235,13 @@ class Runner:
         }
         self.folder.save_checkpoint(state)
 
+    def _at_once(self) -> AbstractContextManager[None]:
+        """Where nothing is to be saved a stop need not wait; several processes stop together, after a step."""
+        return self.stop.at_once() if self.ranks.size == 1 else nullcontext()
+
     def _predict(self) -> measure.Predictions:
-        """Evaluate. All that was learnt is saved by then, so that a stop need not wait for the end."""
-        with self.stop.at_once() if self.ranks.size == 1 else nullcontext():
+        """Evaluate; all that was learnt is saved by then."""
+        with self._at_once():
             return measure.predict(self.learner, self.stream, self.test, self.ranks)
 
     def _record(self, pending: dict[str, Any]) -> None:

@@ -2,9 +2,13 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+SAME = 1.0
+"""Signals within so many seconds are one: who stops a machine tells every process, and parents tell theirs again."""
 
 
 class Stop(threading.Event):
@@ -27,15 +31,18 @@ class Stop(threading.Event):
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
     """Ctrl-C and SIGTERM ask for a stop after the step at hand, with a checkpoint; a second one stops at once."""
-    stop = Stop()
+    stop, first = Stop(), 0.0
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def ask(_number: int, _frame: FrameType | None) -> None:
-        at_once = stop.is_set() or not stop.waits
-        stop.set()
-        if at_once:
+        nonlocal first
+        again = stop.is_set() and time.monotonic() - first > SAME
+        if not stop.is_set():
+            first = time.monotonic()
+            stop.set()
+        if again or not stop.waits:
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
