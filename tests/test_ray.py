@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -77,8 +78,13 @@ def test_a_killed_worker_changes_nothing(cluster: RayEngine, tmp_path: Path, mon
     arrived: list[tuple[Path, str, bytes]] = []
 
     def note(folder: Path, parcel: Parcel) -> None:
+        """Lines that are new; a file that comes as a whole begins with those that were there."""
+        known = {name: len(read_lines(folder / name)) for name in ("events.jsonl", "records.jsonl")}
         deliver(folder, parcel)
-        arrived.extend((folder, name, data) for name, offset, data in parcel["changes"] if offset is not None)
+        for name, offset, data in parcel["changes"]:
+            if name in known:
+                lines = data.splitlines(keepends=True)[known[name] if offset is None else 0 :]
+                arrived.append((folder, name, b"".join(lines)))
 
     sent: list[tuple[Path, bool]] = []  # runs given to workers, and whether with a checkpoint
 
@@ -288,13 +294,17 @@ def test_ctrl_c_saves_and_the_local_engine_goes_on(tmp_path: Path) -> None:
     options = ["--benchmark=digits", "--strategies=ar1", "--checkpoint-every=1e9", "--batches=2"]
     options += [f"--set={name}={value}" for name, value in knobs.items()]
     command = [sys.executable, "-m", "everlearn", "compare", *options, f"--out={tmp_path}", "--engine=ray"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    env["HOME"] = str(tmp_path / "home")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=env)
     cut = tmp_path / "ar1" / "run-1"
     until(lambda: read_lines(cut / "events.jsonl") or process.poll() is not None)
+    assert (cut / "config.json").exists()  # pages that watch know it from its first step on
     os.killpg(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=300)
     assert process.returncode == 130, told
     assert "goes on from what was saved last" in told
+    assert not list((tmp_path / "home").rglob("auth_token"))  # which other clusters would be asked with
     state = RunFolder(cut).checkpoints.read()
     assert state is not None
     assert state["step"] > 1
@@ -329,6 +339,11 @@ def test_a_cluster_that_is_there_and_asks_for_a_token(tmp_path: Path) -> None:
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert len(RunFolder(tmp_path / "out" / "naive" / "run-1").records()) == 4
+        without = {**env, "HOME": str(tmp_path / "nobody"), "RAY_AUTH_MODE": "token"}
+        told = subprocess.run(command, env=without, capture_output=True, text=True, check=False, timeout=60)
+        assert told.returncode == 1
+        assert "There is no Ray cluster that can be used at this address" in told.stderr
+        assert "A token is read from $RAY_AUTH_TOKEN" in told.stderr
     finally:
         head.terminate()
         head.wait()
@@ -338,7 +353,103 @@ def test_a_cluster_that_is_there_and_asks_for_a_token(tmp_path: Path) -> None:
     assert "There is no Ray cluster that can be used at this address" in gone.stderr
 
 
+@needs_ray
+def test_a_run_that_cannot_be_handed_over_fails_alone(
+    cluster: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No memory to pack it, or no room for it in Ray's store: nobody waits for it, and the others are learnt."""
+    bad, good = (run_folder(tmp_path, Config("digits", "naive", run=n)) for n in (1, 2))
+
+    def full(folder: Path) -> dict[str, bytes]:
+        if folder == bad:
+            raise MemoryError("no room")
+        return pack(folder)
+
+    monkeypatch.setattr(scheduler, "pack", full)
+    work = [(Config("digits", "naive", run=n, batches=1, knobs=QUICK), path) for n, path in ((1, bad), (2, good))]
+    with pytest.raises(RunError, match="it cannot be given to a worker: MemoryError: no room"):
+        cluster.run_all(work, checkpoint_every=30.0)
+    assert len(RunFolder(good).records()) == 1
+
+
+@needs_ray
+def test_a_source_in_this_folder_is_found_from_others(
+    cluster: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers have a folder of their own to be in; the config keeps the words that were asked with."""
+    x, y = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8), np.arange(40) % 4
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    monkeypatch.chdir(tmp_path)
+    config = Config("split-2:mine.npz", "naive", knobs=QUICK)
+    cluster.run_all([(config, tmp_path / "run")], checkpoint_every=30.0)
+    assert len(RunFolder(tmp_path / "run").records()) == 2
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["benchmark"] == "split-2:mine.npz"
+
+
 # --- without a cluster ----------------------------------------------------------------------------------
+
+
+class NoRay:
+    """Ray as far as a scheduler without workers needs it."""
+
+    def __init__(self) -> None:
+        self.killed: list[object] = []
+
+    def remote(self, kind: type) -> type:
+        return kind
+
+    def kill(self, handle: object) -> None:
+        self.killed.append(handle)
+
+    def nodes(self) -> Any:
+        raise ValueError("no such cluster")
+
+
+def test_a_cluster_that_fails_tells_every_job_why() -> None:
+    """Those that wait and those that come too late; nobody is told that it was interrupted."""
+    scheduling = scheduler.Scheduler(NoRay(), None)
+    first, late = (job.Job(Config("digits", "naive", run=n), Path("nowhere"), 30.0) for n in (1, 2))
+    future = scheduling.submit(first)
+    scheduling.start()
+    for submitted in (future, scheduling.submit(late)):
+        with pytest.raises(RunError, match="the cluster cannot be used: ValueError: no such cluster"):
+            submitted.result(timeout=60)
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("", False), ("DataError", True)])
+def test_a_worker_that_failed_of_something_unknown_is_not_given_another_run(
+    kind: str, kept: bool, tmp_path: Path
+) -> None:
+    ray = NoRay()
+    scheduling = scheduler.Scheduler(ray, None)
+    worker = scheduler.Worker("handle", (1.0, 0.0), pid=1, job=job.Job(Config("digits", "naive"), tmp_path, 30.0))
+    end = End(how="failed", kind=kind, error="CUDA error", warned=[], place="")
+    scheduling._heed(worker, {"parcel": parcels.nothing(), "end": end})
+    assert scheduling._idle == ([worker] if kept else [])
+    assert ray.killed == ([] if kept else ["handle"])
+
+
+def test_addresses_of_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert [engine.address_of(a) for a in ("auto", "10.0.0.1:6379", "host:1")] == ["auto", "10.0.0.1:6379", "host:1"]
+    for bad in ("local", "ray://host:1", "host", ":1"):
+        with pytest.raises(ConfigError, match="This is no address of a Ray cluster"):
+            engine.address_of(bad)
+        monkeypatch.setenv("RAY_ADDRESS", bad)
+        with pytest.raises(ConfigError, match="This is no address of a Ray cluster"):
+            engine.address_of("auto")
+    monkeypatch.setenv("RAY_ADDRESS", "host:1")
+    assert engine.address_of("auto") == "host:1"
+
+
+def test_no_search_begins_after_a_stop(tmp_path: Path) -> None:
+    stopped = RayEngine(jobs=1)
+    stopped.scheduler = scheduler.Scheduler(NoRay(), 1)
+    stopped.scheduler.stopping.set()
+    search = Search(Config("digits", "naive", held_out=0.2), trials=1)
+    with pytest.raises(KeyboardInterrupt):
+        search_all([search], tmp_path, engine=stopped)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_token_is_looked_for_where_ray_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,6 +544,11 @@ def test_errors_name_the_folder_here(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=re.escape(f"damaged: {tmp_path}/checkpoint.safetensors")):
         one.future.result()
     assert one.warned == [f"see {tmp_path}"]
+    two = job.Job(Config("digits", "naive", weights="mine.safetensors"), tmp_path, 30.0)
+    words = "/elsewhere/everlearn-x1/weights.safetensors is no file of weights"
+    two.end(End(how="failed", kind="DataError", error=words, warned=[], place=there))
+    with pytest.raises(DataError, match=r"^mine\.safetensors is no file"):
+        two.future.result()
 
 
 def test_a_full_disk_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +588,7 @@ def test_every_record_is_told_once(tmp_path: Path) -> None:
         Change("records.jsonl", None, one_),
         Change("records.jsonl", len(one_), two),
         Change("records.jsonl", None, one_),
-        Change("records.jsonl", len(one_), two + three),
+        Change("records.jsonl", len(one_), two + three + b'{"half'),  # of a disk that is full over there
     ):
         one.take(News(parcel=Parcel(moved=[], changes=[change], removed=[]), end=None))
     assert told == [{"i": 1}, {"i": 2}, {"i": 2}, {"i": 3}]
@@ -530,6 +646,6 @@ def test_senseless_calls_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError, match=r"has no GPU: expected --gpus with --device cuda, got no --gpus"):
         engine.refuse_no_gpu(Config("digits", "naive", device="cuda"))
     engine.refuse_no_gpu(Config("digits", "naive", device="cuda", gpus=0.5))
-    for bad in ({"cpus": 0.0}, {"gpus": -1.0}):
+    for bad in ({"cpus": 0.0}, {"cpus": 1e-5}, {"gpus": -1.0}):
         with pytest.raises(ConfigError, match="A bad share"):
             Config("digits", "naive", **bad)  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
 """Benchmarks: a source, the stream of each run, and the network and setting that go with it."""
 
-from everlearn.benchmarks.known import BENCHMARKS, Benchmark, benchmark_of, object_groups
+from everlearn.benchmarks.known import BENCHMARKS, Benchmark, absolute, benchmark_of, object_groups
 from everlearn.benchmarks.networks import make_network
 from everlearn.benchmarks.preparing import check_device, hold_out, learnt_by, prepare, stream_of
 
 __all__ = [
     "BENCHMARKS",
     "Benchmark",
+    "absolute",
     "benchmark_of",
     "check_device",
     "hold_out",

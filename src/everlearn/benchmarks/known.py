@@ -196,6 +196,16 @@ def _source(name: str, network: str | None = None) -> Source:
     )
 
 
+def absolute(name: str) -> str:
+    """The same benchmark wherever it is asked for: with the whole path of data of one's own.
+
+    >>> absolute("icifar-100"), absolute("split-2:mnist"), absolute("split-2:photos") == f"split-2:{Path.cwd()}/photos"
+    ('icifar-100', 'split-2:mnist', True)
+    """
+    mine = own(name)
+    return name if mine is None or mine[1] in SOURCES else name.removesuffix(mine[1]) + str(Path(mine[1]).absolute())
+
+
 def benchmark_of(name: str, network: str | None = None) -> Benchmark:
     """A benchmark by name, with its variants behind plus signs: core50-nc+categories+32px.
 

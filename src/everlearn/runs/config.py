@@ -17,6 +17,7 @@ from everlearn.slots import Slots
 
 PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
+LEAST_CPUS = 0.0001  # Ray counts no less
 FREE = ("batches", *PLACE, *SHARES)  # may be others when a run goes on
 
 
@@ -62,8 +63,10 @@ class Config:
             got=self.batches,
             do="Raise it.",
         )
-        check(self.cpus is None or self.cpus > 0, "A bad share", expected="cpus above 0", got=self.cpus, do="Raise it.")
-        check(self.gpus is None or self.gpus >= 0, "A bad share", expected="gpus ≥ 0", got=self.gpus, do="Raise it.")
+        for name, share, least in (("cpus", self.cpus, LEAST_CPUS), ("gpus", self.gpus, 0.0)):
+            check(
+                share is None or share >= least, "A bad share", expected=f"{name} ≥ {least}", got=share, do="Raise it."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -50,11 +50,19 @@ def _one(job: Work) -> dict[str, Any]:
 
 def _on_a_cluster(engine: "RayEngine", work: list[Work]) -> list[dict[str, Any]]:
     """Searches in threads here, whose trials are learnt over there."""
-    with ThreadPoolExecutor(engine.jobs or len(work)) as pool:
-        futures = [pool.submit(search.run, folder, engine.run) for search, folder, _ in work]
+
+    def one(search: Search, folder: Path) -> dict[str, Any]:
+        engine.refuse_after_a_stop()
+        return search.run(folder, engine.run)
+
+    pool = ThreadPoolExecutor(engine.jobs or len(work))
+    try:
+        futures = [pool.submit(one, search, folder) for search, folder, _ in work]
         for _ in engine.watch(futures):
             pass
-    return [future.result() for future in futures]
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _here(work: list[Work], jobs: int) -> list[dict[str, Any]]:

@@ -3,12 +3,16 @@
 import ipaddress
 import logging
 import os
+import signal
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,7 +46,8 @@ class RayEngine:
         self._ray = import_ray(embedded=self.address is None)
         if not self._ray.is_initialized():
             self._mine = True
-            self._connect()
+            with kept_handler():
+                self._connect()
         self.scheduler = Scheduler(self._ray, self.jobs)
         self.scheduler.start()
         return self
@@ -62,19 +67,11 @@ class RayEngine:
             self._ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
             refuse_others(self._ray)
             return
-        if self.address.startswith("ray://"):
-            raise ConfigError(
-                sentence(
-                    "Ray's client is not supported",
-                    expected="HOST:PORT or auto, on a machine of the cluster",
-                    got=self.address,
-                    do="Give the command on a machine that has joined the cluster.",
-                )
-            )
+        address = address_of(self.address)
         try:
-            refuse_silence(self.address)
+            refuse_silence(address)
             self._ray.init(address=self.address, **quiet)
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, self._ray.exceptions.RayError) as error:
             raise RunError(
                 sentence(
                     "There is no Ray cluster that can be used at this address",
@@ -99,12 +96,20 @@ class RayEngine:
             jobs[self._submit(job)] = job
         failed: list[tuple[Path, str]] = []
         with tqdm(total=len(runs), unit="run", disable=None) as bar:
-            for future in self.watch(jobs):
-                job, error = jobs[future], future.exception()
-                failed += [(job.path, str(error))] if error is not None else []
-                for words in job.warned:
-                    bar.write(f"{job.path}: {words}", file=sys.stderr)
-                bar.update()
+
+            def tell(job: Job) -> None:
+                while job.warned:
+                    bar.write(f"{job.path}: {job.warned.pop(0)}", file=sys.stderr)
+
+            try:
+                for future in self.watch(jobs):
+                    job, error = jobs[future], future.exception()
+                    failed += [(job.path, str(error))] if error is not None else []
+                    tell(job)
+                    bar.update()
+            finally:  # of those too that were stopped
+                for job in jobs.values():
+                    tell(job)
         tell_failures(failed, len(runs))
 
     def run(self, config: Config, path: Path, *, checkpoint_every: float, on_progress: OnProgress) -> Records:
@@ -115,6 +120,11 @@ class RayEngine:
         finally:
             for words in job.warned:
                 warnings.warn(f"{path}: {words}", RunWarning, stacklevel=2)
+
+    def refuse_after_a_stop(self) -> None:
+        """For whoever would begin something that takes long: not after a signal."""
+        if self.scheduler.stopping.is_set() or self.scheduler.closing.is_set():
+            raise KeyboardInterrupt
 
     def _submit(self, job: Job) -> "Future[Records]":
         try:
@@ -165,6 +175,8 @@ def import_ray(*, embedded: bool) -> Any:
                 do="pip install 'everlearn[ray]'",
             )
         ) from error
+    if embedded and not has_token():
+        os.environ["RAY_AUTH_TOKEN"] = token_hex(32)  # for this process's own: Ray would keep one in the home folder
     return ray
 
 
@@ -172,6 +184,33 @@ def has_token() -> bool:
     """Whether there is a token for clusters that ask for one, where Ray looks for it."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token"
     return bool(os.environ.get("RAY_AUTH_TOKEN")) or Path(path).is_file()
+
+
+@contextmanager
+def kept_handler() -> Iterator[None]:
+    """SIGTERM means afterwards what it meant before; Ray takes it, to exit without a word."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def address_of(given: str) -> str:
+    """What Ray makes of an address, if it is one of a cluster that is there."""
+    named = os.environ.get("RAY_ADDRESS") or given if given == "auto" else given
+    host, _, port = named.rpartition(":")
+    if named != "auto" and (not host or not port.isdigit() or "/" in host):
+        raise ConfigError(
+            sentence(
+                "This is no address of a Ray cluster",
+                expected="HOST:PORT or auto, on a machine of the cluster",
+                got=named,
+                do="Give the command on a machine that has joined the cluster; Ray's client is not supported.",
+            )
+        )
+    return named
 
 
 def refuse_silence(address: str) -> None:

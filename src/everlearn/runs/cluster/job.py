@@ -4,15 +4,16 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
+from concurrent.futures import Future, InvalidStateError
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from everlearn import errors
+from everlearn.benchmarks import absolute
 from everlearn.errors import EverlearnError, RunError
-from everlearn.runs.cluster.learner import End, News
+from everlearn.runs.cluster.learner import End, News, weights_beside
 from everlearn.runs.cluster.parcels import Change, deliver
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder, room
@@ -45,10 +46,11 @@ class Job:
         """What the worker is told, as JSON."""
         environment = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)}
         if "EVERLEARN_DATA" in environment:
-            environment["EVERLEARN_DATA"] = os.path.abspath(environment["EVERLEARN_DATA"])
+            environment["EVERLEARN_DATA"] = os.path.abspath(os.path.expanduser(environment["EVERLEARN_DATA"]))
         return json.dumps(
             {
                 "config": self.config.to_json(),
+                "benchmark": absolute(self.config.benchmark),
                 "checkpoint_every": self.checkpoint_every,
                 "log": list(self.log),
                 "argv": sys.argv[1:],
@@ -66,13 +68,13 @@ class Job:
         told = path.read_bytes().count(b"\n") if records.offset is None and path.exists() else 0
         with room(self.path):
             deliver(self.path, parcel)
-        for line in records.data.splitlines()[told:]:
+        whole = records.data[: records.data.rfind(b"\n") + 1]  # a disk that is full over there may cut the last one
+        for line in whole.splitlines()[told:]:
             self.on_progress(None, json.loads(line))
 
     def end(self, end: End) -> None:
         """The run has ended over there."""
-        place, here = end["place"] or str(self.path), str(self.path)
-        self.warned, words = [told.replace(place, here) for told in end["warned"]], end["error"].replace(place, here)
+        self.warned, words = [self._here(told, end) for told in end["warned"]], self._here(end["error"], end)
         if end["how"] == "done":
             self.succeed()
         elif end["how"] == "stopped":
@@ -83,11 +85,21 @@ class Job:
             known = kind is not None and issubclass(kind, EverlearnError)
             self.fail(kind(words) if kind and known else RunError(f"its worker failed. {words}"))
 
+    def _here(self, words: str, end: End) -> str:
+        """Words from over there with the names that files have here."""
+        if not end["place"]:
+            return words
+        there = weights_beside(Path(end["place"]))
+        return words.replace(str(there), self.config.weights or str(there)).replace(end["place"], str(self.path))
+
     def succeed(self) -> None:
         self.held.close()
-        self.future.set_result(RunFolder(self.path).records())
+        try:
+            self.future.set_result(RunFolder(self.path).records())
+        except (EverlearnError, OSError) as error:
+            self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         self.held.close()
-        if not self.future.done():
+        with suppress(InvalidStateError):  # it has an end already
             self.future.set_exception(error)

@@ -111,23 +111,29 @@ class Learner:
         sys.argv = ["everlearn", *order["argv"]]
         for name, value in order["environment"].items():
             os.environ.setdefault(name, value)  # what this machine says of itself comes first
-        config = here = Config(**order["config"])
+        config = Config(**order["config"])
+        here = replace(config, benchmark=order["benchmark"])
         if weights is not None:
-            path = folder.path.parent / "weights.safetensors"
+            path = weights_beside(folder.path)
             path.write_bytes(weights)
-            here = replace(config, weights=str(path))
+            here = replace(here, weights=str(path))
         torch.set_num_threads(config.threads)
         runner = Runner(here, folder.path, order["checkpoint_every"], lambda *_: None, stop, order["log"])
         runner.config, runner.folder = config, folder  # the folder tells what was asked for, not where it lay here
         runner.run()
 
 
+def weights_beside(folder: Path) -> Path:
+    """Where the file lies that the network of a run in this folder starts from."""
+    return folder.parent / "weights.safetensors"
+
+
 class Posted(RunFolder):
-    """A run's folder that posts what changes: with every checkpoint and record, and events now and then."""
+    """A run's folder that posts what changes: at the first step, with checkpoints and records, events now and then."""
 
     def __init__(self, outbox: Outbox, news: "queue.Queue[News]") -> None:
         super().__init__(outbox.folder)
-        self._outbox, self._news, self._posted = outbox, news, time.monotonic()
+        self._outbox, self._news, self._posted = outbox, news, 0.0
 
     def save_checkpoint(self, state: State) -> None:
         super().save_checkpoint(state)
@@ -140,7 +146,7 @@ class Posted(RunFolder):
     def append_event(self, event: dict[str, Any]) -> None:
         super().append_event(event)
         if self._news.empty() and time.monotonic() - self._posted >= EVENTS_EVERY:
-            self._post(self._outbox.grown("events.jsonl"))
+            self._post(self._outbox.grown("events.jsonl") if self._posted else self._outbox.parcel())
 
     def _post(self, parcel: Parcel) -> None:
         self._news.put(News(parcel=parcel, end=None))

@@ -46,16 +46,18 @@ class Scheduler(threading.Thread):
         self._kind = ray.remote(Learner)
         self._inbox: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._waiting: deque[Job] = deque()
+        self._unfinished: set[Job] = set()
         self._pending: dict[Any, Worker] = {}  # by what they were asked last
         self._idle: list[Worker] = []
         self._weights: dict[tuple[str, int, int], Any] = {}  # by path, size and time
         self._stillborn, self._looked, self._numbered = 0, 0.0, 0
         self.stopping, self.closing = threading.Event(), threading.Event()
+        self._error: BaseException = KeyboardInterrupt()  # what jobs that come too late are told
 
     def submit(self, job: Job) -> "Future[Records]":
         self._inbox.put(job)
         if self.closing.is_set():
-            job.fail(KeyboardInterrupt())
+            job.fail(self._error)
         return job.future
 
     def pids(self) -> dict[int, Path]:
@@ -66,7 +68,6 @@ class Scheduler(threading.Thread):
 
     def run(self) -> None:
         """Until closed. Whatever happens, no future is left waiting."""
-        error: BaseException = KeyboardInterrupt()
         try:
             while not self.closing.is_set():
                 self._take_in()
@@ -74,22 +75,28 @@ class Scheduler(threading.Thread):
                     self._stop()
                 self._hire()
                 self._hear()
+        except EverlearnError as problem:
+            self._error = problem
         except BaseException as problem:
-            error = problem
+            self._error = RunError(f"the cluster cannot be used: {type(problem).__name__}: {problem}")
+            self._error.__cause__ = problem
         finally:
             self.closing.set()
             for worker in [*self._pending.values(), *self._idle]:
                 self._dismiss(worker)
-                if worker.job:
-                    worker.job.fail(error)
             self._take_in()
-            for job in self._waiting:
-                job.fail(error)
+            for job in [*self._unfinished]:
+                job.fail(self._error)
 
     def _take_in(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                self._waiting.append(self._inbox.get_nowait())
+                self._accept(self._inbox.get_nowait())
+
+    def _accept(self, job: Job) -> None:
+        self._waiting.append(job)
+        self._unfinished.add(job)
+        job.future.add_done_callback(lambda _: self._unfinished.discard(job))
 
     def _stop(self) -> None:
         """Those who learn save and stop, and nobody begins."""
@@ -145,7 +152,7 @@ class Scheduler(threading.Thread):
     def _hear(self) -> None:
         if not self._pending:
             with contextlib.suppress(queue.Empty):
-                self._waiting.append(self._inbox.get(timeout=TURN))
+                self._accept(self._inbox.get(timeout=TURN))
             return
         ready, _ = self._ray.wait([*self._pending], num_returns=1, timeout=TURN)
         for ref in ready:
@@ -179,7 +186,10 @@ class Scheduler(threading.Thread):
             return
         if worker.job is not None:
             worker.job.end(news["end"])
-        self._rest(worker)
+        if news["end"]["how"] == "failed" and not news["end"]["kind"]:
+            self._dismiss(worker)  # of something unknown: it may be broken, and would fail one job after the other
+        else:
+            self._rest(worker)
 
     def _greet(self, worker: Worker, answer: dict[str, Any]) -> None:
         self._stillborn = 0
@@ -211,13 +221,17 @@ class Scheduler(threading.Thread):
             if not job.deaths:
                 job.held.enter_context(RunFolder(job.path).locked())
             files, weights = pack(job.path), self._weights_of(job.config)
+            self._numbered += 1
+            news = worker.handle.learn.remote(self._numbered, job.order(), files, weights)
         except (EverlearnError, OSError) as error:
             job.fail(error)
             self._rest(worker)
-            return
-        self._numbered += 1
-        worker.job, worker.number, worker.asked = job, self._numbered, False
-        self._pending[worker.handle.learn.remote(worker.number, job.order(), files, weights)] = worker
+        except Exception as error:  # of Ray, whose store is full for example
+            job.fail(RunError(f"it cannot be given to a worker: {type(error).__name__}: {error}"))
+            self._dismiss(worker)
+        else:
+            worker.job, worker.number, worker.asked = job, self._numbered, False
+            self._pending[news] = worker
 
     def _weights_of(self, config: Config) -> Any:
         """The file that the network starts from, put into the cluster once."""
@@ -255,9 +269,8 @@ class Scheduler(threading.Thread):
             if again and job.deaths < DEATHS and not self.stopping.is_set():
                 self._waiting.appendleft(job)
             else:
-                job.fail(
-                    RunError(f"its worker died, the last of {job.deaths} without a new checkpoint. {error}"[:2000])
-                )
+                how = f"its worker died, the last of {job.deaths} without a new checkpoint." if again else "it failed."
+                job.fail(RunError(f"{how} {str(error)[-2000:]}"))
 
     def _refuse(self, words: str) -> None:
         while self._waiting:
