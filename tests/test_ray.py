@@ -26,6 +26,7 @@ import torch
 from everlearn import report
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
+from everlearn.data.images import SpoiltError
 from everlearn.errors import ConfigError, DataError, RunError, RunWarning
 from everlearn.experiments.reproduce import Order, reproduce
 from everlearn.runs import Config, RunFolder, run
@@ -618,6 +619,21 @@ def test_a_full_disk_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert end is not None
     assert (end["how"], end["kind"]) == ("failed", "RunError")
     assert f"got {socket.gethostname()}, {tempfile.gettempdir()} (No space left on device)" in end["error"]
+
+
+def test_a_bad_image_over_there_is_an_error_of_data_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Errors have classes of their own in some rooms; the other side is told the one that everybody knows."""
+
+    def bad(*_: object) -> None:
+        raise SpoiltError("This image cannot be read: a.png")
+
+    monkeypatch.setattr(learner, "unpack", bad)
+    end = Learner().learn(1, "{}", {}, None)["end"]
+    assert end is not None
+    one = job.Job(Config("digits", "naive"), tmp_path, 30.0)
+    one.end(end)
+    with pytest.raises(DataError, match=r"^This image cannot be read"):
+        one.future.result()
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "lock", "./lock", "", "a\\..\\x"])

@@ -102,7 +102,7 @@ class Learner:
         except KeyboardInterrupt:
             how = "stopped"
         except EverlearnError as problem:
-            how, kind, error = "failed", type(problem).__name__, str(problem)
+            how, kind, error = "failed", _kind(problem), str(problem)
         except BaseException:  # nothing may be left unsaid: the other side waits
             how, error = "failed", traceback.format_exc()[-2000:]
         self._news.put(News(parcel=parcel, end=End(how=how, kind=kind, error=error, warned=warned, place=place)))
@@ -121,6 +121,11 @@ class Learner:
         runner = Runner(here, folder.path, order["checkpoint_every"], lambda *_: None, stop, order["log"])
         runner.config, runner.folder = config, folder  # the folder tells what was asked for, not where it lay here
         runner.run()
+
+
+def _kind(error: EverlearnError) -> str:
+    """The name by which the other side knows an error's class: one in `everlearn.errors`."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == EverlearnError.__module__)
 
 
 def weights_beside(folder: Path) -> Path:
