@@ -3,7 +3,7 @@
 import shutil
 from dataclasses import dataclass
 
-from everlearn.catalogue import STRATEGIES
+from everlearn._kit.catalogue import STRATEGIES
 
 COMPILED = "plain channels_last fused, compiled"
 PLAIN = (

@@ -23,8 +23,8 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from benchmarks.machine import about, said, versions
+from everlearn._kit.files import write_atomically
 from everlearn.data import image_folder
-from everlearn.files import write_atomically
 
 SIDES = (160, 120)
 

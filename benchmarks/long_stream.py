@@ -2,8 +2,8 @@
 
 200 batches of two new classes each on the small network, 400 rows from the start. The classes are pairs of real digits,
 in each batch under another order of their pixels. Time, on the clock and of the CPU, is the median over the ten
-batches up to i; memory is what the process has resident after B_i. tests/test_long_stream.py asserts on counts what is
-shown here on the clock.
+batches up to i; memory is what the process has resident after B_i.
+tests/learning/test_long_stream.py asserts on counts what is shown here on the clock.
 """
 
 import argparse
@@ -21,10 +21,10 @@ import torch
 
 from benchmarks.machine import about, said, versions
 from everlearn import Batch, Strategy, build, save_state
+from everlearn._kit.files import write_atomically
+from everlearn._kit.keyed import keyed_generator
 from everlearn.data import digits
 from everlearn.data.source import Source
-from everlearn.files import write_atomically
-from everlearn.keyed import keyed_generator
 from everlearn.models import small
 
 BATCHES, CLASSES = 200, 2

@@ -21,10 +21,10 @@ from benchmarks.contestants import Entry, entries
 from benchmarks.machine import about
 from benchmarks.sizes import SIZES
 from benchmarks.table import markdown
-from everlearn.files import write_atomically
+from everlearn._kit.files import write_atomically
 
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
-"""What `everlearn.allocation` asks of glibc, for all contestants alike."""
+"""What `everlearn._kit.allocation` asks of glibc, for all contestants alike."""
 
 LEAST_ROUNDS = 5  # for medians that mean something; fewer only show that everything works
 

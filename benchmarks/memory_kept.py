@@ -1,4 +1,4 @@
-"""What it brings to keep freed memory (`everlearn.allocation`): two plain loops that take turns, step by step.
+"""What it brings to keep freed memory (`everlearn._kit.allocation`): two plain loops that take turns, step by step.
 
 python -m benchmarks.memory_kept --out docs/performance
 """
@@ -17,8 +17,8 @@ from benchmarks.asked import Asked
 from benchmarks.floor import Floor
 from benchmarks.machine import about, said, versions
 from benchmarks.sizes import SIZES
-from everlearn.allocation import keep_memory
-from everlearn.files import write_atomically
+from everlearn._kit.allocation import keep_memory
+from everlearn._kit.files import write_atomically
 
 KEPT, NOT = "kept", "not"
 

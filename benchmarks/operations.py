@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.plain import train
 from benchmarks.sizes import ETA, MOMENTUM, SIZES, WEIGHT_DECAY, Size
 from everlearn import PRESETS, Batch, build
-from everlearn.learner import Step
+from everlearn.learning.learner import Step
 
 
 class Count(TorchDispatchMode):

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.machine import about, said, versions
-from everlearn.files import write_atomically
+from everlearn._kit.files import write_atomically
 
 CALLS = {
     "python -c pass": ["-c", "pass"],

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from benchmarks import folder, long_stream, memory_kept, start
 from benchmarks.contestants import COUNTERPART
 from benchmarks.worker import FISHER
-from everlearn.files import write_atomically
+from everlearn._kit.files import write_atomically
 
 Result = dict[str, Any]
 MB = 1e6

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from everlearn._kit.state import load_state
 from everlearn.errors import RunError
 from everlearn.runs import Config, RunFolder
-from everlearn.state import load_state
 from tests.toys import assert_same_state
 
 TIMES = ("seconds_train", "seconds_eval")

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from everlearn.keyed import keyed_generator
+from everlearn._kit.keyed import keyed_generator
 
 Key = tuple[str, int, int, int]
 """k of θ_k: (kind, layer or output, row, column); kinds are W and b (hidden), U and c (output weights and biases)."""

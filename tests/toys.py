@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from everlearn import PRESETS, Batch, Strategy, build
+from everlearn._kit.keyed import keyed_generator
 from everlearn.benchmarks import BENCHMARKS, Benchmark
 from everlearn.data.source import Patterns, Source
-from everlearn.keyed import keyed_generator
 from everlearn.models import Network, Output
 
 CLASSES = 7

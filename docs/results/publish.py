@@ -16,7 +16,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from everlearn import catalogue
+from everlearn._kit import catalogue
 
 HERE = Path(__file__).parent
 KEPT = ("config.json", "records.jsonl")

@@ -4,63 +4,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everlearn import (
-        data,
-        equations,
-        errors,
-        evaluation,
-        heads,
-        memories,
-        models,
-        paper,
-        parallel,
-        pretraining,
-        regularisers,
-        streams,
-        weights,
-    )
-    from everlearn.batch import Batch
+    from everlearn import data, errors, figures, heads, memories, models, regularisers, report, runs, streams, weights
+    from everlearn._kit.state import load_state, save_state
+    from everlearn.benchmarks import pretraining
+    from everlearn.data.batch import Batch
     from everlearn.errors import EverlearnError, EverlearnWarning
-    from everlearn.learner import Learner, Step
-    from everlearn.presets import PRESETS, build, preset
-    from everlearn.slots import Slots
-    from everlearn.state import load_state, save_state
-    from everlearn.strategy import Strategy
-    from everlearn.training import Phase, Training
+    from everlearn.learning import equations, evaluation, parallel
+    from everlearn.learning.learner import Learner, Step
+    from everlearn.learning.loop import Strategy
+    from everlearn.learning.slots import Slots
+    from everlearn.learning.training import Phase, Training
+    from everlearn.recipes import paper
+    from everlearn.recipes.presets import PRESETS, build, preset
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Batch": "batch",
+    "Batch": "data.batch",
     "EverlearnError": "errors",
     "EverlearnWarning": "errors",
-    "PRESETS": "presets",
-    "Phase": "training",
-    "Learner": "learner",
-    "Slots": "slots",
-    "Step": "learner",
-    "Strategy": "strategy",
-    "Training": "training",
-    "build": "presets",
-    "load_state": "state",
-    "preset": "presets",
-    "save_state": "state",
+    "PRESETS": "recipes.presets",
+    "Phase": "learning.training",
+    "Learner": "learning.learner",
+    "Slots": "learning.slots",
+    "Step": "learning.learner",
+    "Strategy": "learning.loop",
+    "Training": "learning.training",
+    "build": "recipes.presets",
+    "load_state": "_kit.state",
+    "preset": "recipes.presets",
+    "save_state": "_kit.state",
 }
-_ROOMS = (
-    "data",
-    "equations",
-    "errors",
-    "evaluation",
-    "heads",
-    "memories",
-    "models",
-    "paper",
-    "parallel",
-    "pretraining",
-    "regularisers",
-    "streams",
-    "weights",
-)
+"""Where each public name is defined."""
+
+_ROOMS = {
+    "data": "data",
+    "equations": "learning.equations",
+    "errors": "errors",
+    "evaluation": "learning.evaluation",
+    "figures": "figures",
+    "heads": "heads",
+    "memories": "memories",
+    "models": "models",
+    "paper": "recipes.paper",
+    "parallel": "learning.parallel",
+    "pretraining": "benchmarks.pretraining",
+    "regularisers": "regularisers",
+    "report": "report",
+    "runs": "runs",
+    "streams": "streams",
+    "weights": "weights",
+}
+"""Where each public module is."""
 
 __all__ = [
     "PRESETS",
@@ -78,6 +73,7 @@ __all__ = [
     "equations",
     "errors",
     "evaluation",
+    "figures",
     "heads",
     "load_state",
     "memories",
@@ -87,6 +83,8 @@ __all__ = [
     "preset",
     "pretraining",
     "regularisers",
+    "report",
+    "runs",
     "save_state",
     "streams",
     "weights",
@@ -96,7 +94,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Public names are looked up when they are first used, so that `import everlearn` does not wait for PyTorch."""
     if name in _ROOMS:
-        return import_module(f"everlearn.{name}")
+        return import_module(f"everlearn.{_ROOMS[name]}")
     if name in _HOME:
         return getattr(import_module(f"everlearn.{_HOME[name]}"), name)
     raise AttributeError(f"module 'everlearn' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.batch import Array, Batch
+from everlearn.data.batch import Array, Batch
 from everlearn.data.source import Patterns, Source
 from everlearn.errors import DataError, sentence
 

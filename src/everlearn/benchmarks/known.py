@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from everlearn import data
+from everlearn._kit.catalogue import OWN, own
 from everlearn.benchmarks.networks import SIDES
-from everlearn.catalogue import OWN, own
 from everlearn.data.core50_lists import batches
 from everlearn.data.source import Source
 from everlearn.errors import ConfigError, sentence

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from everlearn import models
+from everlearn.benchmarks.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
 from everlearn.data.scaling import scaled
 from everlearn.data.source import Source
 from everlearn.errors import ConfigError, sentence
 from everlearn.models import Network, cifarnet, small
-from everlearn.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
 
 SIDES = {"caffenet-128": 128, "caffenet-128-conv": 128, "googlenet-128": 128, "nin-128": 128}
 SIDES |= {"caffenet": 227, "googlenet": 224, "efficientnet-lite0": 224, "efficientnet-lite0-imagenet": 224}

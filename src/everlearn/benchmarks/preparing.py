@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from everlearn._kit.catalogue import own
 from everlearn.benchmarks.known import benchmark_of
 from everlearn.benchmarks.networks import for_network, make_network
-from everlearn.catalogue import own
 from everlearn.data.source import Patterns
 from everlearn.errors import ConfigError, sentence
-from everlearn.parallel import ALONE, Ranks
-from everlearn.presets import build
-from everlearn.strategy import Strategy
+from everlearn.learning.loop import Strategy
+from everlearn.learning.parallel import ALONE, Ranks
+from everlearn.recipes.presets import build
 from everlearn.streams import Stream
 from everlearn.weights import load_weights, read_about
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from everlearn.allocation import keep_memory
+from everlearn._kit.allocation import keep_memory
 from everlearn.cli import doctor, fetch, learn, look
 from everlearn.cli.options import flush, tell
 from everlearn.errors import ConfigError, EverlearnError, EverlearnWarning, sentence

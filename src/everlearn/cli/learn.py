@@ -105,7 +105,7 @@ def _add_experiments(commands: Commands) -> None:
 def command_run(arguments: argparse.Namespace) -> None:
     """Learn one stream."""
     config = config_of(arguments, arguments.strategy, arguments.run)
-    from everlearn import parallel
+    from everlearn.learning import parallel
     from everlearn.runs.progress import Bar
     from everlearn.runs.runner import run
 

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from everlearn.catalogue import FIGURES
+from everlearn._kit.catalogue import FIGURES
 from everlearn.cli.options import Commands, say, tell
 from everlearn.errors import ConfigError, sentence
 
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
 
 def command_list(arguments: argparse.Namespace) -> None:
     """Print names with a sentence each."""
-    from everlearn.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN, STRATEGIES
+    from everlearn._kit.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN, STRATEGIES
 
     benchmarks = BENCHMARKS if arguments.json else {**BENCHMARKS, **OWN}  # for scripts, names alone
     tables = dict(zip(LISTS, (STRATEGIES, benchmarks, MODELS, FIGURES, EXPERIMENTS), strict=True))

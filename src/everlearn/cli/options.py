@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from everlearn.catalogue import LOGGERS
+from everlearn._kit.catalogue import LOGGERS
 from everlearn.errors import ConfigError, sentence
 
 Commands = Any

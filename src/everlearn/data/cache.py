@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from everlearn import files
+from everlearn._kit import files
 from everlearn.data.folder import made, unwritable
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence

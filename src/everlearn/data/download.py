@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 from tqdm import tqdm
 
+from everlearn._kit.files import sync_folder
 from everlearn.data.folder import locked, made, unwritable
 from everlearn.errors import DataError, sentence
-from everlearn.files import sync_folder
 
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try; then twice as long each time

@@ -23,10 +23,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from tqdm import tqdm
 
+from everlearn._kit.files import append, sync_folder, write_atomically
 from everlearn.data.folder import locked, made, unwritable
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
-from everlearn.files import append, sync_folder, write_atomically
 
 CHUNK = 1 << 24
 """About so many bytes are made, synced and summed at a time."""

@@ -6,14 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from everlearn import catalogue, figures, report
+from everlearn import figures, report
+from everlearn._kit import catalogue
 from everlearn.benchmarks import benchmark_of, check_device
 from everlearn.errors import ConfigError, sentence
 from everlearn.experiments.experiment import Budget, Experiment, Variant
 from everlearn.experiments.paper import EXPERIMENTS
 from everlearn.experiments.trajectories import trajectories, write_table
-from everlearn.paper import PAPER
-from everlearn.presets import has_slot, preset
+from everlearn.recipes.paper import PAPER
+from everlearn.recipes.presets import has_slot, preset
 from everlearn.runs import Config
 from everlearn.runs.engine import Engine, LocalEngine
 

@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from everlearn._kit.files import write_atomically
+from everlearn._kit.state import load_state, save_state
 from everlearn.benchmarks import prepare
-from everlearn.files import write_atomically
-from everlearn.learner import Step
+from everlearn.learning.learner import Step
+from everlearn.learning.theta import Theta
 from everlearn.runs import Config
 from everlearn.runs.measure import importance
 from everlearn.runs.progress import Bar
 from everlearn.runs.runner import choices
-from everlearn.state import load_state, save_state
-from everlearn.theta import Theta
 
 CLOSED = 10.0
 """A trajectory is closed if the way is so many times as long as the distance between its ends."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
-from everlearn.catalogue import FIGURES
+from everlearn._kit.catalogue import FIGURES
 from everlearn.errors import ConfigError, DataError, sentence
 from everlearn.figures.bar_charts import bars, mt_vs_sit
 from everlearn.figures.curves import accuracy_curves, stability_plasticity
@@ -65,7 +65,7 @@ def draw(
 
     Beside mt_vs_sit, its numbers stand in BENCHMARK-mt_vs_sit-table.md.
 
-    only: names from `everlearn.catalogue.FIGURES`; such a figure that the runs have nothing for is an error. Without it
+    only: names from `everlearn list figures`; such a figure that the runs have nothing for is an error. Without it
     all are drawn that can be, and the album says what was left out. by, order: as for `load`. options: by a figure's
     name, what its function takes beside the series, such as {"confusion_strip": {"batches": [-2, -1]}}.
     """

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from everlearn.errors import ConfigError, sentence
-from everlearn.evaluation import accuracy_on
 from everlearn.figures.series import Series, first_of, labelled, missing
 from everlearn.figures.style import (
     WIDTH,
@@ -24,6 +23,7 @@ from everlearn.figures.style import (
     styled,
 )
 from everlearn.figures.style import text as drawn
+from everlearn.learning.evaluation import accuracy_on
 from everlearn.records import Record, Run
 from everlearn.records.groups import spread
 from everlearn.report.axes import apart, ticks

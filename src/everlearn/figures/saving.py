@@ -6,9 +6,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from everlearn._kit.files import write_atomically
 from everlearn.errors import EverlearnError, sentence
 from everlearn.figures.style import DPI, styled
-from everlearn.files import write_atomically
 
 
 def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:

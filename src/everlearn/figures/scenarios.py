@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from everlearn.errors import DataError, sentence
-from everlearn.evaluation import by_batch
 from everlearn.figures.series import IN_TURN, Series, first_of, missing
 from everlearn.figures.table import escaped
+from everlearn.learning.evaluation import by_batch
 from everlearn.records import Record
 from everlearn.records.groups import Spread, spread
 from everlearn.records.names import COLOURS, Look, look, spelt

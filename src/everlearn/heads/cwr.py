@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from everlearn.equations import consolidated, overhead_cwr
+from everlearn._kit.keyed import keyed_generator
+from everlearn._kit.knobs import check
 from everlearn.errors import DataError, InactiveError, sentence
-from everlearn.heads.base import Head
-from everlearn.keyed import keyed_generator
-from everlearn.knobs import check
-from everlearn.theta import Extend
+from everlearn.learning.equations import consolidated, overhead_cwr
+from everlearn.learning.head import Head
+from everlearn.learning.memory import Memory, NoMemory
+from everlearn.learning.theta import Extend
 
 Shift = Literal["none", "batch", "all"]
 Bias = Literal["fixed", "learned", "zero"]
@@ -52,6 +53,11 @@ class Consolidating(Head):
             got=self.init,
             do='Use init="gaussian" for CWR, init="zero" for the others.',
         )
+
+    def refuses(self, memory: Memory) -> str:
+        if isinstance(memory, NoMemory):
+            return ""
+        return "A head that consolidates B_i's rows alone leaves what tw learns of replayed classes unused"
 
     @property
     def starts_at_zero(self) -> bool:

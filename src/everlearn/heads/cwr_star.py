@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
-from everlearn.equations import averaged, w_past
-from everlearn.heads.base import Init
 from everlearn.heads.cwr import Consolidating, Shift
-from everlearn.theta import Extend, Theta
+from everlearn.learning.equations import averaged, w_past
+from everlearn.learning.head import Init
+from everlearn.learning.theta import Extend, Theta
 
 
 @dataclass

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from everlearn.errors import DataError, sentence
-from everlearn.heads.base import Head
+from everlearn.learning.head import Head
+from everlearn.learning.memory import Memory, NoMemory
 
 
 @dataclass
@@ -19,6 +20,12 @@ class PerTask(Head):
     """
 
     name: ClassVar[str] = "per_task"
+    knows_task: ClassVar[bool] = True
+
+    def refuses(self, memory: Memory) -> str:
+        if isinstance(memory, NoMemory):
+            return ""
+        return "A per-task head trains over B_i's rows only, so replayed patterns of old classes have no row there"
 
     def _rows(self, rows: list[int]) -> Tensor:
         return torch.tensor(rows, dtype=torch.long, device=self.theta.value.device)

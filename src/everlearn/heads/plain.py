@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from everlearn.heads.base import Head
+from everlearn.learning.head import Head
 
 OldRows = Literal["tuned", "frozen"]
 

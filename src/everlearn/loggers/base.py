@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from everlearn.catalogue import LOGGERS
+from everlearn._kit.catalogue import LOGGERS
 from everlearn.errors import ConfigError, sentence
 
 Ending = Literal["finished", "stopped", "failed"]

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from everlearn.files import write_atomically
+from everlearn._kit.files import write_atomically
 from everlearn.loggers.base import About, Ending, Pictures, Scalars
 
 FOLDER = "mlflow"

@@ -1,6 +1,6 @@
 """Memories: what is kept of old batches, one kind a file."""
 
-from everlearn.memories.base import Memory, NoMemory
+from everlearn.learning.memory import Memory, NoMemory
 from everlearn.memories.everything import Everything
 
 __all__ = ["Everything", "Memory", "NoMemory"]

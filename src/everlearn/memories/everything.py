@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from everlearn.batch import Batch
-from everlearn.memories.base import Memory
+from everlearn.data.batch import Batch
+from everlearn.learning.memory import Memory
+from everlearn.learning.regulariser import NoRegulariser, Regulariser
 
 
 @dataclass
@@ -22,6 +23,11 @@ class Everything(Memory):
     restart: bool = True
 
     batch_: Batch | None = field(default=None, init=False)
+
+    def refuses(self, regulariser: Regulariser) -> str:
+        if isinstance(regulariser, NoRegulariser):
+            return ""
+        return "A memory that trains on everything again leaves a regulariser nothing to protect"
 
     @property
     def restarts(self) -> bool:

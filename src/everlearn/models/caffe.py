@@ -12,7 +12,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from everlearn.keyed import keyed_generator
+from everlearn._kit.keyed import keyed_generator
 from everlearn.models.network import Network
 
 MEAN_BGR = (104.0, 117.0, 123.0)

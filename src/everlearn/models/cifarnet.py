@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from everlearn.keyed import keyed_generator
+from everlearn._kit.keyed import keyed_generator
 from everlearn.models.network import Network, Normalise, Output
 
 CIFAR_MEAN = (129.304, 124.070, 112.434)  # CIFAR-100's channel means

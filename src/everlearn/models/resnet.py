@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor, nn
 
+from everlearn._kit.keyed import keyed_generator
 from everlearn.errors import NetworkError, sentence
-from everlearn.keyed import keyed_generator
 from everlearn.models.cifarnet import CIFAR_MEAN, CIFAR_STD
 from everlearn.models.network import Network, Normalise, Output
 

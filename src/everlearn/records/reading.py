@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn._kit.knobs import flat
 from everlearn.errors import DataError, sentence
-from everlearn.knobs import flat
 from everlearn.records import fields as f
 
 Matrix = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Regularisers: what holds the weights, one a file."""
 
-from everlearn.regularisers.base import NoRegulariser, Regulariser
+from everlearn.learning.regulariser import NoRegulariser, Regulariser
 from everlearn.regularisers.ewc import EWC
 from everlearn.regularisers.freeze import Freeze
 from everlearn.regularisers.lwf import LWF

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from everlearn.equations import F_hat_ewc, blocks, clip
+from everlearn._kit.knobs import check
 from everlearn.errors import ConfigError, sentence
-from everlearn.knobs import check
-from everlearn.passes import Gradients
-from everlearn.regularisers.base import Predictions
+from everlearn.learning.equations import F_hat_ewc, blocks, clip
+from everlearn.learning.passes import Gradients
+from everlearn.learning.regulariser import Predictions
+from everlearn.learning.theta import Extend, Scope
 from everlearn.regularisers.quadratic import Quadratic
-from everlearn.theta import Extend, Scope
 
 Fisher = Literal["variance", "second_moment", "per_example"]
 Terms = Literal["sum", "per_batch"]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from everlearn.knobs import check_types
-from everlearn.regularisers.base import Regulariser, Trunk
-from everlearn.theta import Scope
+from everlearn._kit.knobs import check_types
+from everlearn.learning.regulariser import Regulariser, Trunk
+from everlearn.learning.theta import Scope
 
 Features = Literal["once", "every_step"]
 

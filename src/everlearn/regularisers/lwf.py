@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
-from everlearn.equations import Map, distilled, lambda_i, overhead_lwf, soft_target
-from everlearn.knobs import check, check_types
-from everlearn.passes import Gradients
-from everlearn.regularisers.base import Predictions, Regulariser, Term
-from everlearn.theta import Scope
+from everlearn._kit.knobs import check, check_types
+from everlearn.learning.equations import Map, distilled, lambda_i, overhead_lwf, soft_target
+from everlearn.learning.passes import Gradients
+from everlearn.learning.regulariser import Predictions, Regulariser, Term
+from everlearn.learning.theta import Scope
 
 Form = Literal["fused", "two_term", "distillation"]
 

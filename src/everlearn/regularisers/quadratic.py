@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from everlearn.equations import add_pull_, divergence_limit, largest_lam, overhead_importance, overshoot
+from everlearn._kit.histograms import Json, histogram
+from everlearn._kit.knobs import check, check_types
 from everlearn.errors import DivergenceError, InactiveError, NotFiniteError, OvershootWarning, sentence
-from everlearn.histograms import Json, histogram
-from everlearn.knobs import check, check_types
-from everlearn.regularisers.base import Regulariser
-from everlearn.theta import Extend, Scope
+from everlearn.learning.equations import add_pull_, divergence_limit, largest_lam, overhead_importance, overshoot
+from everlearn.learning.regulariser import Regulariser
+from everlearn.learning.theta import Extend, Scope
 
 
 @dataclass

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from everlearn.equations import F_hat_si, F_si, blocks, delta_L
-from everlearn.knobs import check
-from everlearn.passes import Gradients
+from everlearn._kit.knobs import check
+from everlearn.learning.equations import F_hat_si, F_si, blocks, delta_L
+from everlearn.learning.passes import Gradients
+from everlearn.learning.theta import Scope
 from everlearn.regularisers.quadratic import Quadratic
-from everlearn.theta import Scope
 
 Path = Literal["update", "gradient"]
 

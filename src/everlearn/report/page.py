@@ -6,8 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from everlearn._kit.files import write_atomically
 from everlearn.errors import EverlearnError, sentence
-from everlearn.files import write_atomically
 from everlearn.records import Run, read
 from everlearn.records.groups import Benchmark, Group, benchmarks
 from everlearn.report import curves, look, matrices, sections

@@ -4,8 +4,8 @@ import os
 import warnings
 from pathlib import Path
 
+from everlearn._kit.state import State, load_state, save_state
 from everlearn.errors import RunError, RunWarning, StateError, sentence
-from everlearn.state import State, load_state, save_state
 
 
 class Checkpoints:

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from everlearn._kit.knobs import check, check_types, flat
 from everlearn.benchmarks import benchmark_of
 from everlearn.errors import ConfigError, sentence
-from everlearn.knobs import check, check_types, flat
-from everlearn.presets import preset
-from everlearn.slots import Slots
+from everlearn.learning.slots import Slots
+from everlearn.recipes.presets import preset
 
 PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result

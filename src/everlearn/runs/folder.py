@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn._kit.files import append, sweep, write_atomically
+from everlearn._kit.state import State
 from everlearn.errors import RunError, sentence
-from everlearn.files import append, sweep, write_atomically
 from everlearn.loggers import forget
 from everlearn.runs.checkpoints import Checkpoints
 from everlearn.runs.config import Config
-from everlearn.state import State
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

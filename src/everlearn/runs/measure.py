@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from everlearn._kit.histograms import EDGES, histogram
 from everlearn.data.source import Patterns
-from everlearn.evaluation import (
+from everlearn.learning.evaluation import (
     Floats,
     accuracy_on,
     backward_transfer,
@@ -18,9 +19,8 @@ from everlearn.evaluation import (
     forward_transfer,
     totals,
 )
-from everlearn.histograms import EDGES, histogram
-from everlearn.learner import Learner
-from everlearn.parallel import ALONE, Ranks
+from everlearn.learning.learner import Learner
+from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.streams import Stream
 
 Predictions = dict[str, NDArray[np.int64]]

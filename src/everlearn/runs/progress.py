@@ -5,7 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from everlearn.learner import Step
+from everlearn.learning.learner import Step
 
 
 class Bar:

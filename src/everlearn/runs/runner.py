@@ -12,23 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from everlearn import catalogue
-from everlearn.allocation import give_back
+from everlearn._kit import catalogue
+from everlearn._kit.allocation import give_back
+from everlearn._kit.knobs import flat
+from everlearn._kit.state import State, mapped
 from everlearn.benchmarks import check_device, prepare
 from everlearn.errors import RunError, sentence
-from everlearn.knobs import flat
-from everlearn.learner import Step
+from everlearn.learning.learner import Step
+from everlearn.learning.loop import Strategy
+from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.loggers import About, Ending, Log
 from everlearn.loggers import check as check_loggers
-from everlearn.parallel import ALONE, Ranks
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config
 from everlearn.runs.folder import RunFolder
 from everlearn.runs.place import command, machine, moved, versions
 from everlearn.runs.stopping import Stop, stop_signals
 from everlearn.runs.together import folder_of, same_state
-from everlearn.state import State, mapped
-from everlearn.strategy import Strategy
 
 EVENT_EVERY = 0.2  # seconds between two events
 
@@ -338,7 +338,7 @@ def run(
 ) -> list[dict[str, Any]]:
     """Learn a stream into a folder; the same call again goes on where the last one stopped.
 
-    log: loggers by name, from `everlearn.catalogue.LOGGERS`.
+    log: loggers by name, from `everlearn._kit.catalogue.LOGGERS`.
     ranks: the processes that learn it together; the first one alone writes and logs, and gets the records.
     """
     check_loggers(log)

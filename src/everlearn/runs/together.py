@@ -8,10 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from everlearn.parallel import Ranks
+from everlearn._kit.state import State, load_state, save_state
+from everlearn.learning.parallel import Ranks
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
-from everlearn.state import State, load_state, save_state
 
 
 class Elsewhere(RunFolder):

@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from everlearn.allocation import keep_memory
+from everlearn._kit.allocation import keep_memory
 from everlearn.errors import EverlearnError, LogWarning, RunWarning
 from everlearn.runs.config import Config
 from everlearn.runs.runner import run

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from everlearn._kit.files import keep_whole_lines
+from everlearn._kit.knobs import check
 from everlearn.benchmarks import prepare
 from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
-from everlearn.evaluation import by_batch
-from everlearn.files import keep_whole_lines
-from everlearn.knobs import check
+from everlearn.learning.evaluation import by_batch
 from everlearn.runs import Config, run
 from everlearn.runs.config import PLACE
 from everlearn.runs.folder import RunFolder, one_process

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import everlearn
-from everlearn.files import write_atomically
+from everlearn._kit.files import write_atomically
 from everlearn.runs.place import command
 from everlearn.tuning.search import Search
 

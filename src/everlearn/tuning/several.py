@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from everlearn.allocation import keep_memory
+from everlearn._kit.allocation import keep_memory
 from everlearn.errors import EverlearnError, RunError, sentence
 from everlearn.runs.engine import Engine, LocalEngine, folder_name
 from everlearn.tuning.search import Search

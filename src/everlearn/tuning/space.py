@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from everlearn.equations import lambda_i
 from everlearn.heads import CWR
-from everlearn.presets import with_knobs
+from everlearn.learning.equations import lambda_i
+from everlearn.learning.slots import Slots
+from everlearn.recipes.presets import with_knobs
 from everlearn.regularisers import EWC, LWF, SI
 from everlearn.regularisers.quadratic import Quadratic
-from everlearn.slots import Slots
 
 Point = dict[str, float]
 """A place in the space, by the names of its dimensions."""

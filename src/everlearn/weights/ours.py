@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from everlearn._kit.files import write_atomically
 from everlearn.errors import ConfigError, DataError, sentence
-from everlearn.files import write_atomically
 from everlearn.models import Network
 from everlearn.weights.checks import bad_file, check_file
 from everlearn.weights.importer import make_plan

@@ -17,7 +17,8 @@ from typing import Any, TypedDict
 import torch
 
 import everlearn
-from everlearn.allocation import keep_memory
+from everlearn._kit.allocation import keep_memory
+from everlearn._kit.state import State
 from everlearn.errors import EverlearnError
 from everlearn.runs.cluster.parcels import Outbox, Parcel, nothing, unpack
 from everlearn.runs.config import Config
@@ -25,7 +26,6 @@ from everlearn.runs.folder import RunFolder, room
 from everlearn.runs.runner import Runner
 from everlearn.runs.stopping import Stop
 from everlearn.runs.worker import heard
-from everlearn.state import State
 
 EVENTS_EVERY = 1.0  # seconds between two parcels with nothing but events, for pages that watch
 

@@ -5,8 +5,8 @@ import stat
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypedDict
 
+from everlearn._kit.files import append, writing
 from everlearn.errors import RunError, sentence
-from everlearn.files import append, writing
 
 LOCK = "lock"
 GROWS = (".jsonl", ".everlearn")  # files that only grow: records, events, TensorBoard's
