@@ -54,10 +54,12 @@ class Stream:
         return list(dict.fromkeys(c for classes in self.batches for c in classes))
 
 
-def new_classes(x: Array, y: Array, order: Sequence[Sequence[int]]) -> list[Batch]:
+def new_classes(x: Array, y: Array, order: Sequence[Sequence[Any]]) -> list[Batch]:
     """The batches of the NC update content type from plain arrays: each brings new classes with all their patterns.
 
-    x, y: patterns and labels; order: the classes of each batch.
+    Args:
+        x, y: patterns and their classes, as `Batch` takes them.
+        order: the classes of each batch.
 
     >>> import torch
     >>> stream = new_classes(torch.zeros(4, 2), torch.tensor([0, 1, 2, 2]), order=[[2, 0], [1]])
@@ -65,7 +67,12 @@ def new_classes(x: Array, y: Array, order: Sequence[Sequence[int]]) -> list[Batc
     [(3, [0, 2]), (1, [1])]
     """
     whole = Batch(x, y)
-    return [Batch(whole.x[chosen], whole.y[chosen]) for chosen in _by_classes(whole.y.numpy(), order)]
+    if whole.labels is None:
+        return [Batch(whole.x[chosen], whole.y[chosen]) for chosen in _by_classes(whole.y.numpy(), order)]
+    labels, place = whole.labels, {label: k for k, label in enumerate(whole.labels)}
+    numbers = [[place.get(label, -1) for label in classes] for classes in order]
+    chosen_by_batch = _by_classes(whole.y.numpy(), numbers)
+    return [Batch(whole.x[chosen], [labels[k] for k in whole.y[chosen].tolist()]) for chosen in chosen_by_batch]
 
 
 def nc(name: str, source: Source, order: Sequence[Sequence[int]]) -> Stream:

@@ -461,15 +461,18 @@ def test_trajectories_go_on_where_they_stopped(tmp_path: Path, monkeypatch: pyte
 
 def test_the_way_of_a_weight() -> None:
     """Steps of +2 and −1, of nothing, and of an output weight."""
-    theta = SimpleNamespace(value=torch.zeros(3), v=torch.zeros(3), m_bar=2)
-    way = Way(theta)  # type: ignore[arg-type]
+    weights = {"trunk.weight": torch.zeros(2), "outputs.0.weight": torch.zeros(1)}
+    way = Way(SimpleNamespace(weights=lambda: weights))  # type: ignore[arg-type]
     for k, move in enumerate(([2.0, 0.0, 1.0], [-1.0, 0.0, 1.0])):
-        theta.v = -torch.tensor(move)
-        theta.value = theta.value - theta.v
+        weights["trunk.weight"] += torch.tensor(move[:2])
+        weights["outputs.0.weight"] += move[2]
         way(Step(1, 1, 1, k + 1, 2, 0.0, 0.1))
-    assert way.length.tolist() == [3.0, 0.0, 2.0]
-    assert (way.end - way.start).tolist() == [1.0, 0.0, 2.0]
+    assert [value.tolist() for value in way.length.values()] == [[3.0, 0.0], [2.0]]
+    assert [(way.end[name] - way.start[name]).tolist() for name in weights] == [[1.0, 0.0], [2.0]]
     assert way.shares() == {"unmoved": pytest.approx(1 / 3), "closed": 0.0, "unmoved_output": 0.0}
+    weights["outputs.0.weight"] = torch.tensor([2.0, 5.0])  # a row has grown
+    way(Step(2, 1, 1, 1, 1, 0.0, 0.1))
+    assert way.length["outputs.0.weight"].tolist() == [2.0, 0.0]
 
 
 def test_strips_are_on_the_page_and_folders_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_scores_have_a_column_a_class(name: str, growth: str) -> None:
     for i, batch in enumerate(stream, start=1):
         a.learn(batch)
         seen = [c for classes in ORDER[:i] for c in classes]
-        assert [a.classes_[row] for row in a.columns("seen")] == seen
+        assert [a.rows_[row] for row in a.columns("seen")] == seen
         assert a.scores(x, "seen").shape == (len(x), len(seen))
         assert a.scores(x, "all").shape == (len(x), CLASSES if growth == "maximal" else len(seen))
         assert set(a.predict(x).tolist()) <= set(seen)

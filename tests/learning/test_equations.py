@@ -49,21 +49,6 @@ def test_every_equation_has_a_test() -> None:
     assert [name for name in functions if f"eq.{name}(" not in here] == []
 
 
-# --- Long vectors ---------------------------------------------------------------------------------
-
-
-def test_blocks_are_the_same_parts_of_every_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five values in blocks of two: two, two and one; written through, since they are views."""
-    monkeypatch.setattr(eq, "BLOCK", 2)
-    left, right = vector(1, 2, 3, 4, 5), vector(10, 20, 30, 40, 50)
-    parts = list(eq.blocks(left, right))
-    assert [(a.tolist(), b.tolist()) for a, b in parts] == [([1, 2], [10, 20]), ([3, 4], [30, 40]), ([5], [50])]
-    for a, b in parts:
-        a += b
-    assert left.tolist() == [11, 22, 33, 44, 55]
-    assert [len(a) for (a,) in eq.blocks(torch.zeros(0))] == [0]
-
-
 # --- LWF ------------------------------------------------------------------------------------------
 
 

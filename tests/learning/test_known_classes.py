@@ -146,11 +146,11 @@ def test_past_counts_every_pattern_once_and_other_rows_stay(stream: list[dict[in
     learner = quick("ar1*", head__growth=growth, training__minibatch=64)
     total: Counter[int] = Counter()
     for seed, counts in enumerate(stream):
-        outside = [row for row in learner.head.seen_ if learner.classes_[row] not in counts]
+        outside = [row for row in learner.head.seen_ if learner.rows_[row] not in counts]
         before = [part[outside] for part in parts(learner)]
         learner.learn(counted(counts, seed))
         total.update(counts)
-        assert past(learner) == [total[c] for c in learner.classes_]
+        assert past(learner) == [total[c] for c in learner.rows_]
         assert star(learner).cur_ is None
         for old, now in zip(before, parts(learner), strict=True):
             assert torch.equal(old, now[outside])
@@ -246,7 +246,7 @@ def test_fw_holds_the_rows_of_classes_that_b_i_lacks() -> None:
     """So on NI, where B_i has every class, it is CW bit for bit."""
     learner = quick("fw")
     for batch in nic_stream():
-        lacks = [row for row in learner.head.seen_ if learner.classes_[row] not in batch.classes]
+        lacks = [row for row in learner.head.seen_ if learner.rows_[row] not in batch.classes]
         again = [row for row in learner.head.seen_ if row not in lacks]
         before = parts(learner)
         learner.learn(batch)
@@ -283,7 +283,7 @@ def test_lwf_takes_lambda_from_patterns_and_distils_known_rows() -> None:
     assert isinstance(regulariser, LWF)
     lams: list[float] = []
     for batch in nic_stream():
-        seen = list(learner.classes_)
+        seen = list(learner.rows_)
         y_lwf = learner.scores(batch.x, "all").softmax(dim=1) if seen else torch.empty(0)
         held: list[Tensor] = []
         learner.learn(batch, on_step=lambda _, held=held: held.extend(regulariser.y_lwf_))  # type: ignore[misc]

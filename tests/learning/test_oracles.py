@@ -245,7 +245,7 @@ def run_both(case: Case) -> Iterator[tuple[Oracle, Watched]]:
                 [value for output in y_lwf for value in output.flatten().tolist()],
                 [value for output in oracle.y_lwf for row in output for value in row],
             )
-        assert learner.classes_ == oracle.classes
+        assert learner.rows_ == oracle.classes
         if isinstance(learner.head, CWRStar):
             assert learner.head.past_ is not None
             assert learner.head.past_.tolist() == [oracle.past.get(row, 0) for row in range(oracle.s)]

@@ -237,7 +237,7 @@ def test_F_hat_is_between_0_and_max_F(preset: str, knobs: Knobs, case: Case, max
         F_hat = quadratic(learner).F_hat()
         F = quadratic(learner).F_
         assert F is not None
-        assert len(F) == len(F_hat) == len(learner.scope.value)
+        assert len(F) == len(F_hat) == len(learner.bench.scope.value)
         assert F_hat.min() >= 0
         assert kind == "si" or F.min() >= 0  # a variance needs no floor
         assert 0 < F_hat.max() <= torch.tensor(max_F)
@@ -317,7 +317,7 @@ def test_SI_is_not_naive(path: str, head: str, case: Case) -> None:
     by_naive, by_si = trajectory(naive, second), trajectory(si, second)
     assert torch.equal(by_naive[0], by_si[0])
     assert not torch.equal(by_naive[1], by_si[1])
-    for group in (group for group in si.theta.groups if group.shared):
+    for group in (part for part in si.theta.parts if part.shared):
         eta = case.eta * (case.knobs["training.bias_eta"] if group.bias else 1.0)
         pull = eta * lam * F_hat[group.span] * (by_si[0][group.span] - theta_star[group.span])
         torch.testing.assert_close((by_naive[1] - by_si[1])[group.span], pull, rtol=1e-3, atol=1e-6)
@@ -384,7 +384,7 @@ def test_per_task_rows_outside_the_loss_are_byte_identical(preset: str, head: st
     )
     for batch in case.stream():
         old, present = learner.head.seen_, range(learner.head.s)
-        own = [learner.classes_.index(c) for c in batch.classes if c in learner.classes_]
+        own = [learner.rows_.index(c) for c in batch.classes if c in learner.rows_]
         unseen = sorted({*present} - {*old} - {*own})
         before = rows(learner, old), rows(learner, unseen), rows(learner, own)
         learner.learn(batch)
@@ -459,7 +459,7 @@ RELABELLED: list[tuple[str, Knobs]] = [
 
 def by_class(learner: Strategy, x: Tensor) -> Tensor:
     """Scores with a column for each class in ascending order."""
-    order = torch.tensor([learner.classes_[row] for row in learner.columns()]).argsort()
+    order = torch.tensor([learner.rows_[row] for row in learner.columns()]).argsort()
     return learner.scores(x)[:, order]
 
 

@@ -16,9 +16,7 @@ from benchmarks.operations import our_step, plain_step
 from benchmarks.sizes import SIZES
 from everlearn import Batch, Step, Strategy, models
 from everlearn.errors import DataError
-from everlearn.learning import equations
 from everlearn.learning.learner import Rows
-from everlearn.learning.theta import Scope
 from everlearn.models import Network, cifarnet
 from everlearn.recipes.presets import build
 from tests.toys import assert_same_state, plain_network, quick, three_outputs, toy_stream
@@ -149,7 +147,7 @@ def test_the_exact_fisher_works_with_channels_last() -> None:
 def test_blocks_of_any_length_give_the_same_bit_for_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learners = []
     for length in (64, 2**17):  # several blocks, and one
-        monkeypatch.setattr(equations, "BLOCK", length)
+        monkeypatch.setattr("everlearn.learning.theta.BLOCK", length)
         learners.append(quick(name))
         for batch in toy_stream():
             learners[-1].learn(batch)
@@ -191,9 +189,9 @@ def test_a_gradient_that_nobody_asks_for_is_no_vector_and_the_step_is_the_same(
     usual, asked = quick(name, network()), quick(name, network())
     constrain = asked.regulariser.constrain
 
-    def look(theta: Scope) -> None:
-        assert theta.grad.isfinite().all()
-        constrain(theta)
+    def look() -> None:
+        assert asked.bench.scope.grad.isfinite().all()
+        constrain()
 
     monkeypatch.setattr(asked.regulariser, "constrain", look)
     vectors: dict[str, set[int]] = {"usual": set(), "asked": set()}

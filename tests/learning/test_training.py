@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from everlearn import Phase, Step, Training
 from everlearn.errors import StateError
-from everlearn.learning.theta import Theta
+from everlearn.learning.theta import Theta, blocks
 from tests.toys import plain_network, quick, three_outputs, toy_stream
 
 
@@ -145,7 +145,7 @@ def test_theta_is_all_weights_shared_ones_first() -> None:
     theta = Theta(network)
     kinds = [(not s.shared, s.bias) for s in theta.segments]
     assert kinds == sorted(kinds)
-    assert len(theta.groups) == 4
+    assert len(theta.parts) == 4
     for name, p in network.named_parameters():
         assert torch.equal(p, before[name])
     theta.value.zero_()
@@ -184,3 +184,15 @@ def test_what_a_loss_does_not_depend_on_has_a_gradient_of_zero() -> None:
     for segment in theta.segments:
         reached = segment.shared or segment.name.startswith("outputs.2.")
         assert bool(theta.view(segment, theta.grad).any()) == reached
+
+
+def test_blocks_are_the_same_parts_of_every_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five values in blocks of two: two, two and one; written through, since they are views."""
+    monkeypatch.setattr("everlearn.learning.theta.BLOCK", 2)
+    left, right = torch.tensor([1.0, 2, 3, 4, 5]), torch.tensor([10.0, 20, 30, 40, 50])
+    parts = list(blocks(left, right))
+    assert [(a.tolist(), b.tolist()) for a, b in parts] == [([1, 2], [10, 20]), ([3, 4], [30, 40]), ([5], [50])]
+    for a, b in parts:
+        a += b
+    assert left.tolist() == [11, 22, 33, 44, 55]
+    assert [len(a) for (a,) in blocks(torch.zeros(0))] == [0]

@@ -10,8 +10,7 @@ from torch import Tensor
 from everlearn._kit.files import write_atomically
 from everlearn._kit.state import load_state, save_state
 from everlearn.benchmarks import prepare
-from everlearn.learning.learner import Step
-from everlearn.learning.theta import Theta
+from everlearn.learning.learner import Learner, Step
 from everlearn.runs import Config
 from everlearn.runs.measure import importance
 from everlearn.runs.progress import Bar
@@ -38,25 +37,40 @@ def shares(way: Tensor, distance: Tensor, least: float) -> dict[str, float]:
 
 
 class Way:
-    """Told of every step of a batch: where each weight began, and Σ|Δθ_k| since."""
+    """Told of every step of a batch: where each weight began, and Σ|Δθ_k| since. learner: not yet at the batch."""
 
-    def __init__(self, theta: Theta) -> None:
-        self.theta = theta
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.start = self.end = self._values()
+        self.length = {name: torch.zeros_like(value) for name, value in self.start.items()}
+
+    def _values(self) -> dict[str, Tensor]:
+        """Copies of the floating weights, those of the output layers last."""
+        weights = {name: value.clone() for name, value in self.learner.weights().items() if value.is_floating_point()}
+        return dict(sorted(weights.items(), key=lambda item: _is_output(item[0])))
 
     def __call__(self, step: Step) -> None:
-        """One step more."""
-        if step.step == 1:
-            self.start = self.theta.value + self.theta.v  # θ = θ − v
-            self.end, self.length = self.start.clone(), torch.zeros_like(self.start)
-        self.length += (self.theta.value - self.end).abs()
-        self.end.copy_(self.theta.value)
+        """One step more; rows that have just grown begin here."""
+        now = self._values()
+        for name, value in now.items():
+            new = value[len(self.end[name]) :] if _is_output(name) else value[:0]
+            self.start[name], self.end[name] = torch.cat([self.start[name], new]), torch.cat([self.end[name], new])
+            self.length[name] = torch.cat([self.length[name], torch.zeros_like(new)])
+            self.length[name] += (value - self.end[name]).abs()
+        self.end = now
 
     def shares(self) -> dict[str, float]:
         """Of all weights, and of those of the output layers the unmoved."""
-        distance, m_bar = (self.end - self.start).abs(), self.theta.m_bar
-        least = UNMOVED * float(self.length.median())
-        of_output = shares(self.length[m_bar:], distance[m_bar:], least)
-        return {**shares(self.length, distance, least), "unmoved_output": of_output["unmoved"]}
+        length = torch.cat([value.reshape(-1) for value in self.length.values()])
+        distance = torch.cat([(self.end[name] - value).abs().reshape(-1) for name, value in self.start.items()])
+        shared = sum(value.numel() for name, value in self.start.items() if not _is_output(name))
+        least = UNMOVED * float(length.median())
+        of_output = shares(length[shared:], distance[shared:], least)
+        return {**shares(length, distance, least), "unmoved_output": of_output["unmoved"]}
+
+
+def _is_output(name: str) -> bool:
+    return name.startswith("outputs.")
 
 
 def trajectories(config: Config, path: Path) -> list[dict[str, Any]]:
@@ -82,7 +96,7 @@ def _followed(config: Config, path: Path) -> list[dict[str, Any]]:
         found = so_far["found"]
         learner.load_state_dict(so_far["learner"])
     for k in range(len(found), min(len(stream), config.batches or len(stream))):
-        way = Way(learner.theta)
+        way = Way(learner)
         with Bar(f"{config.strategy}'s trajectories") as bar:
 
             def follow(step: Step, way: Way = way, bar: Bar = bar) -> None:

@@ -1,7 +1,6 @@
 """The CWR heads: temporary weights tw to train with, consolidated weights cw to test with. CWR* is in a file apart."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +10,6 @@ from torch import Tensor
 from everlearn._kit.keyed import keyed_generator
 from everlearn._kit.knobs import check
 from everlearn.errors import DataError, InactiveError, sentence
-from everlearn.learning.equations import consolidated, overhead_cwr
 from everlearn.learning.head import Head
 from everlearn.learning.memory import Memory, NoMemory
 from everlearn.learning.theta import Extend
@@ -37,31 +35,16 @@ class Consolidating(Head):
 
     shared_only: ClassVar[bool] = True
     shaping: ClassVar[tuple[str, ...]] = ("growth", "init", "shift", "unit_std", "bias")
+    why: ClassVar[dict[str, str]] = {
+        **Head.why,
+        "cw_": "cw, while the output layers hold tw: the paper's s·pn, and the biases beside them",
+    }
 
     shift: Shift = "none"
     unit_std: bool = False
     bias: Bias = "fixed"
 
     cw_: list[Tensor] = field(default_factory=list, init=False)  # while a batch is learnt: cw, laid out as the outputs
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check(
-            self.init != "keep",
-            "A CWR head starts tw anew for every batch",
-            expected="zero, constant, gaussian or xavier",
-            got=self.init,
-            do='Use init="gaussian" for CWR, init="zero" for the others.',
-        )
-
-    def refuses(self, memory: Memory) -> str:
-        if isinstance(memory, NoMemory):
-            return ""
-        return "A head that consolidates B_i's rows alone leaves what tw learns of replayed classes unused"
-
-    @property
-    def starts_at_zero(self) -> bool:
-        return self.init == "zero" and self.bias != "fixed"
 
     def init_rows(self, rows: range) -> None:
         """cw = 0 (line 1)."""
@@ -85,51 +68,10 @@ class Consolidating(Head):
         self.hold_begin(distils=distils)
         return extend
 
-    def hold_begin(self, *, distils: bool) -> None:
-        super().hold_begin(distils=distils)
-        if self.bias != "learned":
-            every = torch.arange(self.s, device=self.theta.value.device)
-            for part, v in zip(self._live(), self.theta.output_views(self.theta.v), strict=True):
-                if _is_bias(part):
-                    self._held.append((part, v, every, part.clone()))
-
-    def consolidate(self, i: int) -> None:
-        super().consolidate(i)
-        cw = self._merged()
-        self.cw_ = []
-        self._write(cw)
-
-    @contextmanager
-    def testing(self) -> Iterator[None]:
+    def test_rows(self) -> list[Tensor] | None:
+        """While a batch is learnt: cw with the rows of the batch at hand consolidated from tw (lines 9 and 10)."""
         if not self.cw_:
-            yield
-            return
-        tw = [part.clone() for part in self._live()]
-        self._write(self._merged())
-        try:
-            yield
-        finally:
-            self._write(tw)
-
-    def overhead(self, pn: list[int]) -> int:
-        return overhead_cwr(self.s, pn)
-
-    def _live(self) -> list[Tensor]:
-        """The output layers' weights and biases as they stand in Θ."""
-        return self.theta.output_views(self.theta.value)
-
-    def _write(self, parts: list[Tensor]) -> None:
-        for live, part in zip(self._live(), parts, strict=True):
-            live.copy_(part)
-
-    def _bias_start(self, part: Tensor) -> Tensor:
-        start = torch.zeros_like(part)
-        if self.bias == "fixed":
-            start[self.seen_] = 1.0
-        return start
-
-    def _merged(self) -> list[Tensor]:
-        """cw with the rows of the batch at hand consolidated from tw (lines 9 and 10)."""
+            return None  # the output layers hold cw
         rows = self.batches_[-1]
         merged = []
         for old, tw in zip(self.cw_, self._live(), strict=True):
@@ -140,9 +82,17 @@ class Consolidating(Head):
                 of = tw if self.shift == "all" else tw[rows]
                 avg = 0.0 if self.shift == "none" else float(of.mean())
                 std = self._std(tw[rows]) if self.unit_std and not _is_bias(tw) else 1.0
-                cw[rows] = self.into(old[rows], consolidated(tw[rows], self.scale, avg, std))
+                cw[rows] = self.into(old[rows], self.scale * (tw[rows] - avg) / std)  # w_i·tw[j], or tw[j] − avg(tw)
             merged.append(cw)
         return merged
+
+    def consolidate(self, i: int) -> None:
+        super().consolidate(i)
+        cw = self.test_rows()
+        assert cw is not None
+        for live, part in zip(self._live(), cw, strict=True):
+            live.copy_(part)
+        self.cw_ = []
 
     @property
     def scale(self) -> float:
@@ -152,6 +102,48 @@ class Consolidating(Head):
     def into(self, old: Tensor, new: Tensor) -> Tensor:
         """cw of B_i's rows, from what it was and from what they are now."""
         return new
+
+    def hold_begin(self, *, distils: bool) -> None:
+        super().hold_begin(distils=distils)
+        if self.bias != "learned":
+            every = torch.arange(self.s, device=self.theta.value.device)
+            for part, v in zip(self._live(), self.theta.output_views(self.theta.v), strict=True):
+                if _is_bias(part):
+                    self._held.append((part, v, every, part.clone()))
+
+    def _live(self) -> list[Tensor]:
+        """The output layers' weights and biases as they stand in Θ."""
+        return self.theta.output_views(self.theta.value)
+
+    def _bias_start(self, part: Tensor) -> Tensor:
+        start = torch.zeros_like(part)
+        if self.bias == "fixed":
+            start[self.seen_] = 1.0
+        return start
+
+    # --- beside the maths -------------------------------------------------------------------------
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(
+            self.init != "keep",
+            "A CWR head starts tw anew for every batch",
+            expected="zero, constant, gaussian or xavier",
+            got=self.init,
+            do='Use init="gaussian" for CWR, init="zero" for the others.',
+        )
+
+    def refuses(self, memory: Memory) -> str:
+        if isinstance(memory, NoMemory):
+            return ""
+        return "A head that consolidates B_i's rows alone leaves what tw learns of replayed classes unused"
+
+    @property
+    def starts_at_zero(self) -> bool:
+        return self.init == "zero" and self.bias != "fixed"
+
+    def overhead(self, pn: list[int]) -> int:
+        return self.s * sum(pn)  # s·pn, over all output layers
 
     def _std(self, tw: Tensor) -> float:
         """The standard deviation of all elements of B_i's rows."""
@@ -193,6 +185,10 @@ class CWR(Consolidating):
     w_1: float = 1.0
     w_i: float = 1.0
 
+    @property
+    def scale(self) -> float:
+        return self.w_1 if len(self.batches_) == 1 else self.w_i
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for w in (self.w_1, self.w_i):
@@ -208,10 +204,6 @@ class CWR(Consolidating):
                 "place of this one.",
             )
         )
-
-    @property
-    def scale(self) -> float:
-        return self.w_1 if len(self.batches_) == 1 else self.w_i
 
 
 def _is_bias(part: Tensor) -> bool:

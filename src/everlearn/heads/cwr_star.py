@@ -9,9 +9,9 @@ import torch.nn.functional as fn
 from torch import Tensor
 
 from everlearn.heads.cwr import Consolidating, Shift
-from everlearn.learning.equations import averaged, w_past
+from everlearn.learning.bench import Bench
 from everlearn.learning.head import Init
-from everlearn.learning.theta import Extend, Theta
+from everlearn.learning.theta import Extend
 
 
 @dataclass
@@ -27,6 +27,11 @@ class CWRStar(Consolidating):
     """
 
     name: ClassVar[str] = "cwr_star"
+    why: ClassVar[dict[str, str]] = {
+        **Consolidating.why,
+        "past_": "CWR*'s past_j, the patterns of each class so far, which CWR+ does not need",
+        "cur_": "CWR*'s cur_j, the patterns of each class in the batch at hand",
+    }
 
     init: Init = "zero"
     shift: Shift = "batch"
@@ -34,9 +39,9 @@ class CWRStar(Consolidating):
     past_: Tensor | None = field(default=None, init=False)  # past_j of each row
     cur_: Tensor | None = field(default=None, init=False)  # while a batch is learnt: cur_j of each row
 
-    def attach(self, theta: Theta, seed: int) -> None:
-        super().attach(theta, seed)
-        self.past_ = torch.zeros(self.s, dtype=torch.long, device=theta.value.device)
+    def attach(self, bench: Bench) -> None:
+        super().attach(bench)
+        self.past_ = torch.zeros(self.s, dtype=torch.long, device=bench.device)
 
     def begin(self, counts: Mapping[int, int], i: int, *, distils: bool) -> Extend | None:
         extend = super().begin(counts, i, distils=distils)
@@ -57,7 +62,8 @@ class CWRStar(Consolidating):
         assert self.past_ is not None
         assert self.cur_ is not None
         past, cur = (counts[self.batches_[-1]].to(new.dtype) for counts in (self.past_, self.cur_))
-        return averaged(old, new, w_past(past, cur))
+        wpast = (past / cur).sqrt().view(-1, *[1] * (old.ndim - 1))
+        return (old * wpast + new) / (wpast + 1)
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "past": self.past_, "cur": self.cur_}

@@ -1,25 +1,30 @@
 """The slots on a network: what a strategy is made of, what may be asked of it, its state and its storage."""
 
-from collections.abc import Sequence
+import copy
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from everlearn._kit.keyed import forked
 from everlearn._kit.state import State, mapped
-from everlearn.data.batch import Array, Batch, check_patterns
-from everlearn.errors import DataError, StateError, sentence
-from everlearn.learning import passes
-from everlearn.learning.learner import Learner, Rows
+from everlearn.data.batch import Array, Batch
+from everlearn.data.labels import Labels
+from everlearn.errors import StateError, sentence
+from everlearn.learning.bench import Bench
+from everlearn.learning.learner import Learner, Predictor, Rows
 from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.learning.slots import Slots
-from everlearn.learning.storage import Entry, Ledger, measure
-from everlearn.learning.theta import Scope, Theta
+from everlearn.learning.snapshot import Snapshot
+from everlearn.learning.storage import Kept, Ledger, measure
+from everlearn.learning.theta import Theta
+from everlearn.learning.unsplit import unsplit
 from everlearn.models.network import Network
-
-EVALUATION_MINIBATCH = 256
 
 
 @dataclass
@@ -33,8 +38,12 @@ class Within:
 class Assembled(Learner):
     """A network and the slots Head × Regulariser × Memory: all of a strategy but how it learns.
 
-    The network is taken over, not copied; of the slots only the knobs are taken. seed settles everything random.
-    ranks: the processes that learn it together, from `everlearn.learning.parallel`; by default this one alone.
+    Args:
+        network: taken over, not copied.
+        slots: of these only the knobs are taken.
+        seed: settles everything random.
+        device: where to compute, as PyTorch names it.
+        ranks: the processes that learn it together, from `everlearn.parallel`; by default this one alone.
     """
 
     def __init__(
@@ -52,55 +61,81 @@ class Assembled(Learner):
         self.regulariser = replace(slots.regulariser)
         self.memory = replace(slots.memory)
         self.training = slots.training
-        self.seed, self.device, self.ranks = int(seed), torch.device(device), ranks
+        self.device, self.ranks = torch.device(device), ranks
         self.network = network.to(self.device)
         self.theta = Theta(self.network)
-        self.head.attach(self.theta, self.seed)
-        self.scope = Scope(self.theta, shared_only=self.head.shared_only)
+        self.bench = Bench(self.theta, self.head, self.memory, self.training, int(seed), ranks)
+        for slot in (self.head, self.regulariser, self.memory):
+            slot.attach(self.bench)
         self.i_ = 0
         self.within_: Within | None = None
         self._n_i = 0
-        self._held_within: dict[str, Entry] = {}
+        self._held_within: dict[str, Kept] = {}
         self._features: tuple[Tensor, ...] = ()
         self._before: State | None = None
         self._initial = mapped(self.weights(), Tensor.clone) if self.memory.restarts else None
+        self._snapshot: Snapshot | None = None
+        self._learning: int | None = None  # the thread that learns
+        self._lock = threading.Lock()
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        return self.bench.seed
+
+    def __repr__(self) -> str:
+        """What it is made of, what it has learnt, and what it knows."""
+        some = ", ".join(map(repr, self.classes_[:5])) + (", …" if len(self.classes_) > 5 else "")
+        knows = f"{len(self.classes_)} classes ({some})" if self.classes_ else "no classes yet"
+        return f"<{' × '.join(self.slots.names)} learner: {self.theta.m:,} weights, {self.i_} batches, {knows}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Assembled":
+        """A learner of its own that learns on from here."""
+        twin = type(self)(
+            copy.deepcopy(self.network, memo), self.slots, seed=self.seed, device=self.device, ranks=self.ranks
+        )
+        twin.load_state_dict(self._state())
+        twin.labels, twin.history_ = self.labels, copy.deepcopy(self.history_, memo)
+        return twin
 
     # --- asking -----------------------------------------------------------------------------------
 
+    def snapshot(self) -> Predictor:
+        """What it answers now, for ever. While a batch is being learnt, other threads get the learner before it."""
+        with self._lock:
+            if self._learning is None:
+                if self._snapshot is None:
+                    self._snapshot = Snapshot(self.network, self.head, self.labels)
+                return self._snapshot
+            if self._learning != threading.get_ident():
+                assert self._snapshot is not None
+                return self._snapshot
+        now = Snapshot(self.network, self.head, self.labels)  # in the middle of a batch, which will write on: a copy
+        for tensor in (*now.network.parameters(), *now.network.buffers()):
+            tensor.data = tensor.data.clone()
+        return now
+
+    def _asked(self) -> Predictor:
+        """A snapshot that is asked at once and dropped: on the learning thread nothing needs to be copied."""
+        if self._learning == threading.get_ident():
+            return Snapshot(self.network, self.head, self.labels)
+        return self.snapshot()
+
     @property
-    def classes_(self) -> list[int]:
-        return list(self.head.classes_)
+    def rows_(self) -> list[int]:
+        return self._asked().rows_
 
     def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:
-        if rows not in get_args(Rows):
-            raise DataError(
-                sentence("Unknown rows", expected=f"one of {get_args(Rows)}", got=repr(rows), do="Choose one.")
-            )
-        if batch is None:
-            return self.head.seen_ if rows == "seen" else list(range(self.head.s))
-        if not 1 <= batch <= len(self.head.batches_):
-            raise DataError(
-                sentence(
-                    "There is no such batch",
-                    expected=f"1 to {len(self.head.batches_)}",
-                    got=batch,
-                    do="Name a batch that has been learnt.",
-                )
-            )
-        return sorted(self.head.batches_[batch - 1])
+        return self._asked().columns(rows, batch=batch)
 
     def scores(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
-        """The last output layer's logits, with the weights to test with, in evaluation mode."""
-        columns = self.columns(rows, batch=batch)
-        self.head.check_question(columns, batch)
-        patterns = self.network.check_input(check_patterns(x))
-        return self._logits(patterns, torch.tensor(columns, device=self.device))[-1]
+        """The last output layer's logits, with the weights to test with, in evaluation mode; or the head's own scores.
 
-    def _logits(self, x: Tensor, rows: Tensor | None, ranks: Ranks = ALONE) -> list[Tensor]:
-        """Every output layer's logits over these rows, None for all."""
-        with self.head.testing():
-            outputs = passes.logits(self.network, x, EVALUATION_MINIBATCH, ranks)
-        return outputs if rows is None else [o[:, rows] for o in outputs]
+        Args:
+            x: patterns, [n, …].
+            rows, batch: which columns, as the protocol says.
+        """
+        return self._asked().scores(x, rows, batch=batch)
 
     @property
     def knows_task(self) -> bool:
@@ -116,6 +151,45 @@ class Assembled(Learner):
     def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
         self.head.check_stream(batches)
 
+    # --- learning, whole or not at all ------------------------------------------------------------
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """While a batch is learnt others are answered as before it; if it fails, the learner is as it was.
+
+        What stood before is not copied: the learner goes on in new memory.
+        """
+        with self._lock:
+            if self._learning is not None:
+                raise StateError(
+                    sentence(
+                        "This learner is in the middle of a batch",
+                        expected="one call of learn at a time",
+                        got="another one" + (" in on_step" if self._learning == threading.get_ident() else ""),
+                        do="Wait until it returns; copy.deepcopy gives a learner that learns apart.",
+                    )
+                )
+            if self._snapshot is None:
+                self._snapshot = Snapshot(self.network, self.head, self.labels)
+            self._learning = threading.get_ident()
+        done = False
+        try:
+            self._before = {**self._state(), "v": self.theta.v.clone()}
+            self.theta.leave_memory()
+            with forked(self.device), unsplit(self.network, self.ranks):
+                yield
+            done = True
+        except BaseException:
+            self.theta.close()
+            if self._before is not None:
+                self._take(self._before)
+            raise
+        finally:
+            self._before, self._features = None, ()
+            with self._lock:
+                self._snapshot = None if done else self._snapshot
+                self._learning = None
+
     # --- state and storage ------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Tensor]:
@@ -129,16 +203,26 @@ class Assembled(Learner):
         """The weights that are in Θ."""
         return {segment.name: True for segment in self.theta.segments}
 
-    def _held(self, data: Batch) -> State:
-        """What every process must hold alike to learn these data."""
-        state = self.state_dict()
-        knobs = {"knobs": repr(self.slots), "batch": data.fingerprint}
-        place = {"place in the stream": [self.i_, state["within"]]}
-        parts = ("shapes", "seed", "network", "v", "head", "regulariser")
-        return {**knobs, **place, **{part: state[part] for part in parts}}
+    def _agree(self, data: Batch) -> None:
+        """Refuse to go on where several processes do not hold the same to learn these data with."""
+
+        def held() -> State:
+            state = self._state()
+            knobs = {"knobs": repr(self.slots), "batch": data.fingerprint}
+            place = {"place in the stream": [self.i_, state["within"]]}
+            parts = ("shapes", "seed", "network", "v", "head", "regulariser")
+            return {**knobs, **place, **{part: state[part] for part in parts}}
+
+        self.ranks.agree(held)
 
     def state_dict(self) -> State:
         """Everything learnt, also in the middle of a batch; what later steps write into is copied."""
+        state = self._state()
+        own = {"network": mapped(state["network"], Tensor.clone), "v": state["v"].clone()}
+        return {**state, **own, "labels": self.labels.state()}
+
+    def _state(self) -> State:
+        """The state with the network's own memory in it."""
         return {
             "slots": self.slots.identity,
             "shapes": self._shapes(),
@@ -148,8 +232,8 @@ class Assembled(Learner):
             "n_i": self._n_i,
             "within": None if self.within_ is None else [self.within_.step, self.within_.batch],
             "frozen": self.theta.frozen,
-            "network": mapped(self.weights(), Tensor.clone),
-            "v": self.theta.v.clone(),
+            "network": self.weights(),
+            "v": self.theta.v,
             "initial": self._initial,
             "head": self.head.state(),
             "regulariser": self.regulariser.state(),
@@ -174,12 +258,18 @@ class Assembled(Learner):
                         do="Build the learner with the preset, knobs and network that the state was made with.",
                     )
                 )
-        before = self.state_dict()
+        labels = Labels.from_state(state.get("labels"))
+        before = {**self._state(), "v": self.theta.v.clone()}
+        self.theta.leave_memory()  # snapshots keep the old one
         try:
             self._take(state)
         except Exception:
             self._take(before)
             raise
+        self.labels = labels
+        with self._lock:
+            if self._learning is None:
+                self._snapshot = None
 
     def _take(self, state: State) -> None:
         own = partial(torch.Tensor.to, device=self.device, copy=True)  # later steps write into some of these
@@ -193,8 +283,7 @@ class Assembled(Learner):
         self.theta.v.copy_(state["v"])
         self.theta.frozen = state["frozen"]
         self._initial = state["initial"]
-        self.seed, self.i_, self._n_i = state["seed"], state["i"], state["n_i"]
-        self.head.seed = self.seed
+        self.bench.seed, self.i_, self._n_i = state["seed"], state["i"], state["n_i"]
         self.within_ = None if state["within"] is None else Within(*state["within"])
         self.network.eval()
 
@@ -211,7 +300,9 @@ class Assembled(Learner):
         own, more = self.head.overhead(pn), self.regulariser.overhead(m, self.head.s, len(pn), self._n_i)
         parts = ["s·pn" if self.head.shared_only else "", self.regulariser.formula(shared_only=self.head.shared_only)]
         formula = " + ".join(filter(None, parts))
-        return Ledger(formula or "0", own + more, measure(self._owners()), dict(self._held_within))
+        slots: dict[str, Any] = {"head": self.head, "regulariser": self.regulariser, "memory": self.memory}
+        words = {f"{slot}.{name}": why for slot, part in slots.items() for name, why in part.why.items()}
+        return Ledger(formula or "0", own + more, measure(self._owners()), dict(self._held_within), words)
 
 
 def is_output(name: str) -> bool:

@@ -5,7 +5,7 @@ parentheses are the paper's. Where the printed equation has a slip, the docstrin
 `docs/departures.md` says why. Functions whose name ends in `_` write into their first argument.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import torch
@@ -100,23 +100,6 @@ def lambda_i(i: int, n_i: int, n_upto_i: int, ends: Map = ((0.0, 1.0), (0.0, 1.0
     return 0.0 if i == 1 else linear_map(1 - n_i / n_upto_i, ends)
 
 
-# --- Long vectors -----------------------------------------------------------------------------------
-
-BLOCK = 2**18
-"""Weights whose values, gradients and updates stay in a processor's cache together."""
-
-
-def blocks(*vectors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The same part of every vector, one part after the other: formulas of several passes then read memory once.
-
-    Parts are views. A formula by elements gives the same whatever the parts are.
-
-    >>> [len(a) for a, b in blocks(torch.zeros(BLOCK + 3), torch.ones(BLOCK + 3))]
-    [262144, 3]
-    """
-    return zip(*(vector.split(BLOCK) for vector in vectors), strict=True)
-
-
 # --- EWC ------------------------------------------------------------------------------------------
 
 
@@ -136,9 +119,7 @@ def add_pull_(grad: Tensor, lam: float, F_hat: Tensor, theta: Tensor, theta_star
     >>> add_pull_(torch.tensor([1.0]), 2.0, torch.tensor([3.0]), torch.tensor([0.5]), torch.tensor([0.25]))
     tensor([2.5000])
     """
-    for g, F, value, star in blocks(grad, F_hat, theta, theta_star):
-        g.addcmul_(F, value - star, value=lam)
-    return grad
+    return grad.addcmul_(F_hat, theta - theta_star, value=lam)
 
 
 def clip(F: Tensor, max_F: float | None) -> Tensor:

@@ -1,7 +1,6 @@
 """What a head is: the rows of the output layers, which class each belongs to, and how they start."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, ClassVar, Literal
@@ -12,6 +11,8 @@ from torch import Tensor, nn
 from everlearn._kit.keyed import keyed_generator
 from everlearn._kit.knobs import check, check_types
 from everlearn.errors import ConfigError, DataError, StateError, sentence
+from everlearn.learning.bench import Bench
+from everlearn.learning.loss import Term
 from everlearn.learning.memory import Memory
 from everlearn.learning.theta import Extend, Theta
 from everlearn.models.network import Output
@@ -34,7 +35,9 @@ class Head:
     name: ClassVar[str] = "head"
     shared_only: ClassVar[bool] = False  # whether regularisers see Θ̄ alone
     knows_task: ClassVar[bool] = False  # whether it can only be asked with the task known (MT)
+    solves: ClassVar[bool] = False  # whether it has a closed form: `solve` is called when B_i's steps are made
     shaping: ClassVar[tuple[str, ...]] = ("growth",)  # knobs that a state must share
+    why: ClassVar[dict[str, str]] = {"_held": "rows or biases that must not move, to put back after each step"}
 
     growth: Growth = "maximal"
     classes: Sequence[int] | None = None
@@ -43,8 +46,7 @@ class Head:
 
     classes_: list[int] = field(default_factory=list, init=False)  # the class of each row
     batches_: list[list[int]] = field(default_factory=list, init=False)  # the rows of B_1, B_2, …
-    theta: Theta = field(init=False, repr=False)
-    seed: int = field(default=0, init=False, repr=False)
+    bench: Bench = field(init=False, repr=False, compare=False)
     _held: list[tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,14 +76,14 @@ class Head:
 
     # --- attaching --------------------------------------------------------------------------------
 
-    def attach(self, theta: Theta, seed: int) -> None:
+    def attach(self, bench: Bench) -> None:
         """Take over the output layers of a network."""
-        self.theta, self.seed = theta, seed
+        self.bench = bench
         self._refuse_dead()
         if self.growth == "expanding":
-            theta.set_rows(0)
+            bench.theta.set_rows(0)
             return
-        rows = theta.network.rows
+        rows = bench.theta.network.rows
         self.classes_ = list(range(rows)) if self.classes is None else [int(c) for c in self.classes]
         if len(self.classes_) != rows:
             raise ConfigError(
@@ -93,6 +95,16 @@ class Head:
                 )
             )
         self.init_rows(range(rows))
+
+    @property
+    def theta(self) -> Theta:
+        """Θ."""
+        return self.bench.theta
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        return self.bench.seed
 
     @property
     def starts_at_zero(self) -> bool:
@@ -234,6 +246,15 @@ class Head:
         """The rows that L_cross is over while B_i is learnt; None for all."""
         return None
 
+    def hard_targets(self, y: Tensor) -> Term:
+        """y_1h for patterns of these rows, over the rows that L_cross is over."""
+        rows = self.train_rows()
+        if rows is None:
+            return Term(1.0, y)
+        place = torch.full((self.s,), -1, device=y.device)
+        place[rows] = torch.arange(len(rows), device=y.device)
+        return Term(1.0, place[y], rows)
+
     def distilled_rows(self) -> Tensor | None:
         """The rows that y_lwf is over; None for all."""
         return None
@@ -260,10 +281,27 @@ class Head:
         """B_i is learnt: make the weights to test with."""
         self._held = []
 
-    @contextmanager
-    def testing(self) -> Iterator[None]:
-        """The weights to test with, also while a batch is being learnt."""
-        yield
+    def solve(self, features: Tensor, y: Tensor) -> None:
+        """Learn B_i in closed form, for heads with `solves`.
+
+        Args:
+            features: what enters the last output layer for each pattern of B_i's training data.
+            y: the row of each pattern.
+        """
+
+    def test_rows(self) -> list[Tensor] | None:
+        """The output layers' weights to test with, laid out as they are; None where those that stand will do."""
+        return None
+
+    def scores(self, features: Tensor) -> Tensor | None:
+        """A score for each pattern and row, for heads that do not end in the output layers; None for those that do.
+
+        It may use what the head has learnt and nothing else: a snapshot asks it while the learner goes on.
+
+        Args:
+            features: what enters the last output layer.
+        """
+        return None
 
     def overhead(self, pn: list[int]) -> int:
         """The paper's storage formula, in values."""

@@ -1,15 +1,18 @@
-"""The outer protocol: what runs, evaluation and reports know of a learner, whatever it is inside."""
+"""The protocol of a learner: all that runs, engines, reports and pages know of one, whatever it is inside."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from everlearn._kit.state import State
-from everlearn.data.batch import Array, Batch, check_batch
+from everlearn.data.batch import Array, Batch, as_batch
+from everlearn.data.labels import Labels
 from everlearn.learning.evaluation import Accuracy, accuracy
 from everlearn.learning.storage import Ledger
 
@@ -32,59 +35,146 @@ class Step:
 OnStep = Callable[[Step], object]
 
 
-class Learner(ABC):
-    """Learns batches one after the other, and tells apart all classes met so far.
+class Predictor(ABC):
+    """What may be asked of a learner, or of a snapshot of one. Asking never changes it."""
 
-    i_ is the number of batches begun.
-    """
-
-    i_: int
+    labels: Labels
 
     @property
     @abstractmethod
-    def classes_(self) -> list[int]:
-        """The class of each row."""
-
-    @abstractmethod
-    def learn(self, batch: Batch, on_step: OnStep | None = None) -> None:
-        """Learn B_i, or leave the learner as it was before the call.
-
-        After each step on_step is told; there state_dict() may be taken, to go on from the middle of the batch.
-        PyTorch's global generator is the training's own until learn returns, and then as it was before.
-        """
-
-    def check_stream(self, batches: Sequence[Sequence[int]]) -> None:  # noqa: B027
-        """Refuse a stream by the classes of its batches, B_1 first, where it cannot be learnt to the end."""
+    def rows_(self) -> list[int]:
+        """The class of each column of `scores(x, "all")`, by its number."""
 
     @abstractmethod
     def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:
-        """The rows that `scores` has as columns."""
+        """The places in `rows_` of the columns of `scores(x, rows, batch=batch)`."""
 
     @abstractmethod
     def scores(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
         """A score for each pattern and each of `columns(rows, batch=batch)`; the highest is the prediction.
 
-        rows: over the classes seen so far, or over all rows. batch: over the classes of one batch (MT: the task known).
+        Args:
+            x: patterns, [n, …].
+            rows: `seen` for the classes seen so far, `all` for every row that there is.
+            batch: only the classes of this batch (1-based), for a task that is known (MT).
         """
 
     @property
-    @abstractmethod
     def knows_task(self) -> bool:
         """Whether it can only be asked with the task known (MT)."""
+        return False
 
-    @abstractmethod
-    def diagnostics(self) -> dict[str, Any]:
-        """What to record of the batch just learnt: `lam` and `eta`, the λ and the largest η used, `F_hat` and its clip
-        `max_F`, `F`, which F̂ is formed from, and `F_i`, the histogram of F^i; None where there is none.
+    @property
+    def classes_(self) -> list[Any]:
+        """The classes seen so far, as the user named them: one for each column of `scores(x)`."""
+        return self.labels.names([self.rows_[row] for row in self.columns("seen")])
+
+    def predict(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Any:
+        """The class of the highest score for each pattern.
+
+        Args:
+            x: patterns, [n, …].
+            rows, batch: as for `scores`.
+
+        Returns:
+            Classes as they were taught: a tensor of integers, or a NumPy array of other labels.
         """
+        asked = self.snapshot()  # one state for all three questions
+        best = asked.scores(x, rows, batch=batch).argmax(dim=1).cpu()
+        numbers = torch.tensor([asked.rows_[row] for row in asked.columns(rows, batch=batch)])[best]
+        return asked.labels.decode(numbers)
+
+    def evaluate(self, batch: Any, *, task: int | None = None) -> Accuracy:
+        """The share of patterns classified right, over all rows and over the classes seen.
+
+        Args:
+            batch: patterns with their classes, in any form that `learn` takes.
+            task: the batch (1-based) whose classes alone are scored (MT).
+        """
+        asked = self.snapshot()
+        known = asked.labels.encoded(as_batch(batch))
+        y = known.y.cpu().numpy()
+        if task is not None:
+            columns = torch.tensor([asked.rows_[row] for row in asked.columns(batch=task)])
+            share = accuracy(columns[asked.scores(known.x, batch=task).argmax(dim=1).cpu()].numpy(), y)
+            return Accuracy(share, share)
+        rows = [*asked.columns("all")]
+        seen = torch.tensor([rows.index(row) for row in asked.columns("seen")], dtype=torch.long)
+        if not len(seen):
+            asked.scores(known.x, "seen")  # refuses, and says why
+        scores = asked.scores(known.x, "all").cpu()  # one pass for both
+        classes = torch.tensor(asked.rows_)[rows]
+        every, among_seen = classes[scores.argmax(dim=1)], classes[seen][scores[:, seen].argmax(dim=1)]
+        return Accuracy(all_rows=accuracy(every.numpy(), y), seen=accuracy(among_seen.numpy(), y))
+
+    def snapshot(self) -> "Predictor":
+        """What it answers now, for ever: any number of threads may ask it while the learner goes on."""
+        return self
+
+
+class Learner(Predictor):
+    """Learns batches one after the other, and classifies every class seen so far.
+
+    A learner implements `learn_batch`, `rows_`, `columns`, `scores`, `state_dict` and `load_state_dict`; the rest has a
+    default. `i_` is the number of batches begun, which `learn_batch` counts. `labels` and `history_` are kept for it.
+    """
+
+    i_: int = 0
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Learner":
+        """Every learner has labels and a history, whatever its own constructor does."""
+        learner = super().__new__(cls)
+        learner.labels, learner.history_ = Labels(), []
+        return learner
+
+    history_: list[dict[str, Any]]
+    """One entry for each batch learnt: `i`, `patterns`, `classes` (how many patterns of each), and `when` (UTC)."""
+
+    def learn(self, batch: Any, on_step: OnStep | None = None) -> None:
+        """Learn a batch, or leave the learner as it was before the call.
+
+        PyTorch's global generator is the training's own until `learn` returns, and then as it was before.
+
+        Args:
+            batch: a `Batch`; a pair (x, y) of arrays, tensors or lists; a `torch.utils.data.Dataset` or `DataLoader`.
+                Classes are integers from 0 up, strings, or anything hashable.
+            on_step: called after each step of SGD; there `state_dict()` may be taken, to resume in the middle of the
+                batch.
+        """
+        given = as_batch(batch)
+        before = self.labels
+        self.labels, numbered = before.grown(given)
+        try:
+            self.learn_batch(numbered, on_step)
+        except BaseException:
+            self.labels = before
+            raise
+        counts = dict(zip(self.labels.names(list(numbered.counts)), numbered.counts.values(), strict=True))
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        self.history_.append({"i": self.i_, "patterns": len(numbered), "classes": counts, "when": when})
 
     @abstractmethod
+    def learn_batch(self, batch: Batch, on_step: OnStep | None = None) -> None:
+        """Learn B_i, whose classes are numbers, or leave the learner as it was before the call."""
+
+    def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
+        """Refuse a stream by the classes of its batches, B_1 first, where it cannot be learnt to the end."""
+
+    def diagnostics(self) -> dict[str, Any]:
+        """What to record of the batch just learnt, where there is something to say.
+
+        `lam` and `eta`: the λ and the largest η used. `F_hat` and its clip `max_F`, `F`, which F̂ is formed from, and
+        `F_i`, the histogram of F^i.
+        """
+        return {}
+
     def weights(self) -> dict[str, Tensor]:
         """Every weight and statistic by name, as it is now; not copies."""
+        return {}
 
     @abstractmethod
     def state_dict(self) -> State:
-        """Everything learnt, also in the middle of a batch."""
+        """Everything learnt, also in the middle of a batch: dicts and lists of tensors, numbers, strings and None."""
 
     @abstractmethod
     def load_state_dict(self, state: State) -> None:
@@ -94,24 +184,5 @@ class Learner(ABC):
     def storage(self) -> Ledger:
         """The paper's formula for this strategy beside what it really keeps."""
 
-    def predict(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
-        """The class of the highest score for each pattern."""
-        best = self.scores(x, rows, batch=batch).argmax(dim=1).cpu()
-        classes = self.classes_
-        return torch.tensor([classes[row] for row in self.columns(rows, batch=batch)])[best]
-
-    def evaluate(self, batch: Batch, *, task: int | None = None) -> Accuracy:
-        """Accuracy over all rows and over the classes seen; task: with scores over one batch's classes (MT)."""
-        check_batch(batch)
-        y = batch.y.cpu().numpy()
-        if task is not None:
-            known = accuracy(self.predict(batch.x, batch=task).numpy(), y)
-            return Accuracy(known, known)
-        rows = [*self.columns("all")]
-        seen = torch.tensor([rows.index(row) for row in self.columns("seen")], dtype=torch.long)
-        if not len(seen):
-            self.scores(batch.x, "seen")  # refuses, and says why
-        scores = self.scores(batch.x, "all").cpu()  # one pass for both
-        classes = torch.tensor(self.classes_)[rows]
-        every, among_seen = classes[scores.argmax(dim=1)], classes[seen][scores[:, seen].argmax(dim=1)]
-        return Accuracy(all_rows=accuracy(every.numpy(), y), seen=accuracy(among_seen.numpy(), y))
+    def snapshot(self) -> Predictor:
+        return copy.deepcopy(self)

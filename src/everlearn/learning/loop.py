@@ -1,97 +1,90 @@
-"""The loop: a strategy is a head, a regulariser and a memory, and this is what they do together."""
+"""The loop: how a strategy learns a batch, whatever its head, its regulariser and its memory are."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from everlearn._kit.keyed import forked, keyed_generator, keyed_seed
+from everlearn._kit.keyed import keyed_generator, keyed_seed
 from everlearn._kit.state import State, mapped
-from everlearn.data.batch import Batch, check_batch
+from everlearn.data.batch import Batch
 from everlearn.errors import NotFiniteError, StateError, sentence
 from everlearn.learning import passes
-from everlearn.learning.assembled import EVALUATION_MINIBATCH, Assembled, Within, is_output
-from everlearn.learning.equations import L_cross
+from everlearn.learning.assembled import Assembled, Within, is_output
+from everlearn.learning.bench import PASS_MINIBATCH
 from everlearn.learning.learner import OnStep, Step
-from everlearn.learning.regulariser import Term
+from everlearn.learning.loss import L_of, Minibatch, Replayed, Terms
 from everlearn.learning.storage import measure
-from everlearn.learning.unsplit import unsplit
+
+Forward = Callable[[Tensor, Replayed | None], tuple[Tensor, ...]]
+"""Every output's logits for the patterns at these places of B_i's data; places behind its end are replayed ones."""
 
 
 class Strategy(Assembled):
     """A learner: a network, and the slots Head × Regulariser × Memory, put together as `Assembled` says."""
 
-    def learn(self, batch: Batch, on_step: OnStep | None = None) -> None:
-        """Learn B_i, whole or not at all; a learner whose state is from the middle of B_i goes on there."""
+    def learn_batch(self, batch: Batch, on_step: OnStep | None = None) -> None:
+        """Learn B_i, whole or not at all; a learner whose state is from the middle of B_i resumes there."""
         self._check(batch)
-        self._before = self.state_dict()
-        try:
-            with forked(self.device), unsplit(self.network, self.ranks):
-                self._learn(batch, on_step)
-        except BaseException:
-            self.theta.close()
-            self.load_state_dict(self._before)
-            raise
-        finally:
-            self._before, self._features = None, ()
+        with self._whole():
+            self._learn(batch, on_step)
 
     def _learn(self, batch: Batch, on_step: OnStep | None) -> None:
         """Algorithms 1 to 3, read top to bottom; the slots say what each line means."""
-        data, ranks = self.memory.mix(batch), self.ranks
-        ranks.agree(partial(self._held, data))
+        head, regulariser, memory, theta, ranks = self.head, self.regulariser, self.memory, self.theta, self.ranks
+        data = memory.mix(batch)  # B_i; with Cumulative's memory, all batches so far
+        self._agree(data)
         if self.within_ is None:
             self._begin(batch, data)
-        else:  # resumed in the middle of B_i
-            self.head.hold_begin(distils=self.regulariser.distils)
+        else:  # resumed in the middle of B_i: everything else came back with the state
+            head.hold_begin(distils=regulariser.distils)
         assert self.within_ is not None
-        i, phase, theta = self.i_, self.training.phase(self.i_), self.theta
-        x, y = data.x.to(self.device), self.head.rows_of(data.y).to(self.device)
-        hard = self._hard_targets(y)
-        per_epoch = -(-len(data) // self.training.minibatch)
-        steps = phase.epochs * per_epoch
-        order = torch.empty(0, dtype=torch.long)
+
+        i, phase, n = self.i_, self.training.phase(self.i_), len(data)
+        per_epoch = -(-n // self.training.minibatch)
+        steps = phase.epochs * per_epoch  # none at all for a head that is only solved
+        y, order = head.rows_of(data.y).to(self.device), torch.empty(0, dtype=torch.long)
         theta.open()
-        forward = self._forward(x)
-
-        def L_of(idx: Tensor) -> Tensor:
-            return self._loss(forward(idx), partial(self._terms, hard, idx))
-
+        forward = self._forward(data.x.to(self.device))
         for step in range(self.within_.step, steps):
             epoch, k = divmod(step, per_epoch)
             if k == 0 or not len(order):
-                order = self._order(i, epoch, len(data)).to(self.device)
+                order = self._order(i, epoch, n).to(self.device)
             idx = order[k * self.training.minibatch : (k + 1) * self.training.minibatch]
-            self._reseed(keyed_seed(self.seed, "step", i, step))  # dropout's masks
+            replayed = memory.replay(i, step)  # old patterns join the minibatch, behind the new ones
+            if replayed is not None:
+                idx = torch.cat([idx, torch.arange(n, n + len(replayed.y), device=self.device)])
+            rows = y if replayed is None else torch.cat([y, head.rows_of(replayed.y).to(self.device)])
+            self._reseed(keyed_seed(self.seed, "step", i, step))  # dropout's masks: by key, so that resuming is exact
             eta = phase.eta_at(step, steps)
 
-            L = ranks.mean(idx, L_of)  # (1), (2) or (3); (6) without its penalty
-            theta.backward(L)
+            L = ranks.mean(idx, lambda idx: self._loss(forward(idx, replayed), rows, idx, n, replayed))  # noqa: B023
+            theta.backward(L)  # of (1), (2) or (3); of (6) without its penalty
             loss = self._finite(ranks.sum_(theta.moving, L), i, epoch, step)
-            self.regulariser.constrain(self.scope)  # (7): grad += λ·F̂·(θ − θ*)
+            regulariser.constrain()  # (7): grad += λ·F̂·(θ − θ*)
             self.training.step_(theta, eta)  # v = momentum·v + η·grad; θ = θ − v
-            self.head.hold()  # rows and biases that must not move
-            self.regulariser.observe(self.scope)  # (9): SI's path
+            head.hold()  # rows and biases that must not move
+            regulariser.observe()  # (9): SI's path
 
             self.within_.step = step + 1
             if on_step is not None:
                 on_step(Step(i, epoch + 1, phase.epochs, step + 1, steps, loss, eta))
         self._finite(theta.value.sum(), i, phase.epochs - 1, steps - 1)
         self._held_within = measure(self._owners())
-        self.regulariser.consolidate(self.scope, i, self._gradients(x, y))  # (8), (10), (11)
-        self.head.consolidate(i)  # cw[j] = tw[j] − avg(tw)
-        self.memory.store(batch)
+        regulariser.consolidate(i, data)  # (8), (10), (11): importance
+        if head.solves:  # a closed form, on the features as they are now
+            head.solve(self._features[-1] if self._features else self.bench.features(data.x), y)
+        head.consolidate(i)  # cw[j] = tw[j] − avg(tw)
         theta.close()
         self.network.eval()
+        memory.store(i, batch)  # what is kept of B_i, chosen with the network as it is now
         self.within_ = None
-        ranks.agree(partial(self._held, data))
+        self._agree(data)
 
     def _begin(self, batch: Batch, data: Batch) -> None:
         """Make everything ready for B_i, in the order that the paper needs."""
         i = self.i_ + 1
-        rows = self.head.distilled_rows()
-        predictions = partial(self._logits, data.x, rows, self.ranks)
-        self.regulariser.look(i, len(data), rows, predictions)  # y_lwf, before the head grows
+        self.regulariser.prepare(i, data)  # y_lwf, before the head grows
         extend = self.head.begin(batch.counts, i, distils=self.regulariser.distils)  # expand; tw = 0
         if extend is not None and not self.head.shared_only:
             self.regulariser.grow(extend)
@@ -99,22 +92,45 @@ class Strategy(Assembled):
             self._initial = self._restart(self._initial)
         if not self.training.carries_into(i):
             self.theta.v.zero_()
-        phase = self.training.phase(i)
-        self.regulariser.begin(self.scope, i, phase.etas, self.training.bias_eta, self.training.momentum)
+        self.regulariser.begin(i)
         self.i_, self._n_i, self.within_ = i, len(data), Within(0, batch.fingerprint)
 
-    def _forward(self, x: Tensor) -> Callable[[Tensor], tuple[Tensor, ...]]:
-        """Ready for training: gives every output's logits for the patterns idx; a trunk that is still runs once."""
-        theta, trunk = self.theta, self.regulariser.trunk
+    def _forward(self, x: Tensor) -> Forward:
+        """Put the network into its training mode; a trunk that is still runs once for all steps of B_i."""
+        theta, trunk, n = self.theta, self.regulariser.trunk, len(x)
         self.network.set_mode(
             trunk=not theta.frozen or trunk == "dropout",
             outputs=True,
             batch_norm=not theta.frozen and (self.i_ == 1 or self.training.batch_norm == "follow"),
         )
+
+        def rows_at(idx: Tensor, new: Tensor, old: Tensor | None) -> Tensor:
+            if old is None:
+                return new.index_select(0, idx)  # whole rows: quicker than new[idx]
+            return torch.cat([new.index_select(0, idx[idx < n]), old.index_select(0, idx[idx >= n] - n)])
+
         if not (theta.frozen and trunk == "still"):
-            return lambda idx: self.network(x.index_select(0, idx))  # whole rows: quicker than x[idx]
-        self._features = passes.features(self.network, x, EVALUATION_MINIBATCH, self.ranks)
-        return lambda idx: self.network.logits(tuple(f.index_select(0, idx) for f in self._features))
+            return lambda idx, replayed: self.network(rows_at(idx, x, replayed and replayed.x.to(self.device)))
+        self._features = passes.features(self.network, x, PASS_MINIBATCH, self.ranks)
+
+        def from_features(idx: Tensor, replayed: Replayed | None) -> tuple[Tensor, ...]:
+            old = [None] * len(self._features)
+            if replayed is not None:
+                old = [*passes.features(self.network, replayed.x, PASS_MINIBATCH)]  # type: ignore[list-item]
+            return self.network.logits(tuple(rows_at(idx, f, o) for f, o in zip(self._features, old, strict=True)))
+
+        return from_features
+
+    def _loss(
+        self, outputs: tuple[Tensor, ...], rows: Tensor, idx: Tensor, n: int, replayed: Replayed | None
+    ) -> Tensor:
+        """L of one minibatch: every output layer's terms, as the regulariser has them."""
+        hard = self.head.hard_targets(rows[idx])
+
+        def terms(k: int, o: Tensor) -> Terms:
+            return self.regulariser.loss_terms(o, hard, Minibatch(k, idx, n, self.head.s, replayed))
+
+        return L_of(self.head.outputs, outputs, terms)
 
     def _restart(self, initial: State) -> State:
         """Back to the initial weights; gives them together with the rows that have just grown, which are at theirs."""
@@ -136,28 +152,6 @@ class Strategy(Assembled):
         """The order of the patterns in this epoch of B_i."""
         return torch.randperm(n, generator=keyed_generator(self.seed, "order", i, epoch * self.training.reshuffle))
 
-    def _hard_targets(self, y: Tensor) -> Term:
-        """y_1h for all patterns, over the rows that L_cross is over."""
-        rows = self.head.train_rows()
-        if rows is None:
-            return Term(1.0, y)
-        place = torch.full((self.head.s,), -1, device=y.device)
-        place[rows] = torch.arange(len(rows), device=y.device)
-        return Term(1.0, place[y], rows)
-
-    def _terms(self, hard: Term, idx: Tensor, output: int) -> list[Term]:
-        """One output layer's loss terms for the patterns idx."""
-        return self.regulariser.targets(output, idx, hard._replace(t=hard.t[idx]), self.head.s)
-
-    def _loss(self, outputs: tuple[Tensor, ...], terms: Callable[[int], list[Term]]) -> Tensor:
-        """Every output layer's loss terms, weighted."""
-        L = torch.zeros((), device=self.device)
-        for k, (output, o) in enumerate(zip(self.head.outputs, outputs, strict=True)):
-            for weight, t, rows, temperature in terms(k):
-                chosen = o if rows is None else o[:, rows]
-                L = L + output.loss_weight * weight * L_cross(chosen, t, temperature)
-        return L
-
     def _finite(self, value: Tensor, i: int, epoch: int, step: int) -> float:
         number = float(value.detach())
         if number - number != 0.0:  # NaN or infinite
@@ -171,14 +165,7 @@ class Strategy(Assembled):
             )
         return number
 
-    def _gradients(self, x: Tensor, y: Tensor) -> passes.Gradients:
-        """The gradients of L_cross that a regulariser may ask for when B_i is learnt."""
-        order = torch.randperm(len(y), generator=keyed_generator(self.seed, "fisher", self.i_)).to(self.device)
-        loss: passes.Loss = lambda outputs, y: self._loss(outputs, lambda _: [self._hard_targets(y)])  # noqa: E731
-        return passes.Gradients(self.theta, self.scope, loss, x, y, order, self.ranks)
-
     def _check(self, batch: Batch) -> None:
-        check_batch(batch)
         self.network.check_input(batch.x)
         if self.within_ is None:
             self.head.check(batch.classes)
@@ -188,6 +175,6 @@ class Strategy(Assembled):
                     f"The learner is in the middle of B_{self.i_}",
                     expected=f"the batch that it was learning ({self.within_.batch})",
                     got=f"another one ({batch.fingerprint})",
-                    do="Pass the same batch again to go on with it.",
+                    do="Pass the same batch again to resume it.",
                 )
             )

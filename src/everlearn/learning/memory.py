@@ -1,18 +1,31 @@
 """What a memory may do, and the null object that keeps nothing."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from everlearn.data.batch import Batch
+from everlearn.learning.bench import Bench
+from everlearn.learning.loss import Replayed
 from everlearn.learning.regulariser import Regulariser
 
 
 @dataclass
 class Memory:
-    """The verbs of a memory, each doing nothing."""
+    """The verbs of a memory, each doing nothing; a subclass says what it does more.
+
+    The loop calls `mix` once a batch, `replay` at every step, and `store` when B_i is learnt.
+    """
 
     name: ClassVar[str] = "none"
     shaping: ClassVar[tuple[str, ...]] = ()  # knobs that a state must share
+    why: ClassVar[dict[str, str]] = {}  # what each field that holds tensors is, for the ledger
+
+    bench: Bench = field(init=False, repr=False, compare=False)
+
+    def attach(self, bench: Bench) -> None:
+        """Take what it may work with."""
+        self.bench = bench
 
     def refuses(self, regulariser: Regulariser) -> str:
         """Why this memory makes no sense beside a regulariser, '' where it does."""
@@ -24,13 +37,25 @@ class Memory:
         return False
 
     def mix(self, batch: Batch) -> Batch:
-        """What is trained on in place of B_i."""
+        """B_i's training data, which epochs go over: B_i itself, or more."""
         return batch
 
-    def store(self, batch: Batch) -> None:
-        """B_i is learnt: keep what is to be kept of it."""
+    def replay(self, i: int, step: int) -> Replayed | None:
+        """Old patterns that join the minibatch of this step (0-based) of B_i; None for none.
+
+        They may depend on i, on the step and on what is kept, and on nothing else: a resumed batch asks again.
+        """
+        return None
+
+    def parts(self) -> Sequence[Batch]:
+        """What is kept of B_1, B_2, …, one after the other."""
+        return []
+
+    def store(self, i: int, batch: Batch) -> None:
+        """B_i is learnt: keep what is to be kept of it. `bench.features` gives features as B_i left the network."""
 
     def state(self) -> dict[str, Any]:
+        """All that is kept: tensors and plain values. Kept tensors are replaced, never written into."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:

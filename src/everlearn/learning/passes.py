@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
+from everlearn.learning.loss import Loss
 from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.learning.theta import Scope, Theta
 from everlearn.models.network import Network
-
-Loss = Callable[[tuple[Tensor, ...], Tensor], Tensor]
-"""L_cross from every output's logits and the true rows."""
 
 
 @contextmanager
@@ -38,11 +36,34 @@ def logits(network: Network, x: Tensor, minibatch: int, ranks: Ranks = ALONE) ->
     return [torch.cat(output) for output in zip(*parts, strict=True)]
 
 
+def outputs(network: Network, x: Tensor, minibatch: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of all patterns, by minibatches, for a network that is in evaluation mode and stays so."""
+    device = next(network.parameters()).device
+    with torch.no_grad():
+        return torch.cat([function(part.to(device)) for part in x.split(minibatch)])
+
+
 def features(network: Network, x: Tensor, minibatch: int, ranks: Ranks = ALONE) -> tuple[Tensor, ...]:
     """What enters every output layer, for all patterns."""
+    device = next(network.parameters()).device
     with evaluation_mode(network), torch.no_grad():
-        parts = ranks.map(network.features, x.split(minibatch))
+        parts = ranks.map(lambda part: network.features(part.to(device)), x.split(minibatch))
     return tuple(torch.cat(output) for output in zip(*parts, strict=True))
+
+
+def gradient(theta: Theta, scope: Scope, loss: Loss, x: Tensor, y: Tensor, ranks: Ranks = ALONE) -> Tensor:
+    """∂L/∂θ over a scope, for all patterns at once; the gradient of the step at hand stays as it is."""
+    parameters = dict(theta.network.named_parameters())
+    segments = [s for s in scope.segments if not (theta.frozen and s.shared)]
+    with evaluation_mode(theta.network), torch.enable_grad():
+        every = torch.arange(len(y), device=x.device)
+        L = ranks.mean(every, lambda idx: loss(theta.network(x.index_select(0, idx)), y[idx]))
+        found = torch.autograd.grad(L, [parameters[s.name] for s in segments], allow_unused=True)
+    out = torch.zeros_like(scope.value)
+    for segment, part in zip(segments, found, strict=True):
+        if part is not None:
+            theta.view(segment, out).copy_(part)
+    return ranks.sum(out)
 
 
 class Gradients:
@@ -88,7 +109,7 @@ class Gradients:
     def _examples(self, chunk: int) -> Iterator[Tensor]:
         """The gradient of each pattern of this process's share apart, in matrices of at most `chunk` rows."""
         network, theta = self._theta.network, self._theta
-        segments = [s for s in theta.segments if s.shared or not self._scope.shared_only]
+        segments = self._scope.segments
         values = {s.name: theta.view(s, theta.value) for s in segments}
 
         def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:

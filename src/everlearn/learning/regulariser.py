@@ -1,70 +1,69 @@
 """What a regulariser may do, and the null object that does none of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
 from everlearn._kit.histograms import Json
-from everlearn.learning.passes import Gradients
-from everlearn.learning.theta import Extend, Scope
-
-Predictions = Callable[[], list[Tensor]]
-"""Gives every output layer's logits for the patterns of B_i, over the rows to distil."""
-
+from everlearn.data.batch import Batch
+from everlearn.learning.bench import Bench
+from everlearn.learning.loss import Minibatch, Term, Terms
+from everlearn.learning.theta import Extend
 
 Trunk = Literal["dropout", "evaluation", "still"]
 """How a frozen trunk runs: with dropout inside it, in evaluation mode, or so and only once a batch."""
-
-
-class Term(NamedTuple):
-    """One term of the loss of one output layer: weight · L_cross(softmax(o[:, rows] / temperature), t).
-
-    t: soft targets over these rows, or the index of the true row among them; rows: None for all.
-    """
-
-    weight: float
-    t: Tensor
-    rows: Tensor | None = None
-    temperature: float = 1.0
 
 
 @dataclass
 class Regulariser:
     """The verbs of a regulariser, each doing nothing; a subclass says what it does more.
 
-    The loop calls them in this order: `look` once before the head is made ready for B_i, `grow` if the head grew,
-    `begin`, then at every step `targets`, `constrain` after the backward pass and `observe` after SGD's step, and
-    `consolidate` when B_i is learnt.
+    The loop calls them in this order: `prepare` once before the head is made ready for B_i, `grow` if the head grew,
+    `begin`, then at every step `loss_terms`, `constrain` after the backward pass and `observe` after SGD's step, and
+    `consolidate` when B_i is learnt. `bench.scope` is the part of Θ that it holds.
     """
 
     name: ClassVar[str] = "none"
     shaping: ClassVar[tuple[str, ...]] = ()  # knobs that a state must share
+    takes_replay: ClassVar[bool] = True  # whether its terms know what to do with replayed patterns
+    why: ClassVar[dict[str, str]] = {}  # what each field that holds tensors is, for the ledger
 
-    def look(self, i: int, n_i: int, rows: Tensor | None, predictions: Predictions) -> None:
-        """See B_i through the network as B_{i−1} left it; rows are those to distil, None for all."""
+    bench: Bench = field(init=False, repr=False, compare=False)
+
+    def attach(self, bench: Bench) -> None:
+        """Take what it may work with."""
+        self.bench = bench
+
+    def prepare(self, i: int, data: Batch) -> None:
+        """See B_i's training data while the network is as B_{i−1} left it."""
 
     def grow(self, extend: Extend) -> None:
         """Θ was laid out anew: extend whatever is laid out like it."""
 
-    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
-        """Training on B_i begins; etas are the smallest and the largest η of the batch, bias_eta is biases' factor."""
+    def begin(self, i: int) -> None:
+        """Training on B_i begins, by `bench.training.phase(i)`."""
 
-    def targets(self, output: int, idx: Tensor, hard: Term, s: int) -> list[Term]:
-        """One output layer's loss terms for the patterns idx of B_i.
+    def loss_terms(self, o: Tensor, hard: Term, at: Minibatch) -> Terms:
+        """One output layer's loss terms, from its logits.
 
-        hard: L_cross with one-hot targets; s: the rows of the head.
+        Args:
+            o: the logits, [n, rows].
+            hard: L_cross with the true rows as targets.
+            at: which output layer and which patterns.
+
+        Returns:
+            The terms, `hard` among them or not: cross-entropies as `Term`, or any other scalar tensor.
         """
         return [hard]
 
-    def constrain(self, theta: Scope) -> None:
-        """After the backward pass: change theta.grad."""
+    def constrain(self) -> None:
+        """After the backward pass: change `bench.scope.grad`."""
 
-    def observe(self, theta: Scope) -> None:
-        """After SGD's step: theta.v is the update just made."""
+    def observe(self) -> None:
+        """After SGD's step: `bench.scope.v` is the update just made."""
 
-    def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
+    def consolidate(self, i: int, data: Batch) -> None:
         """Training on B_i has ended."""
 
     @property

@@ -59,5 +59,7 @@ class Slots:
     def refuse_senseless(self) -> None:
         """Refuse combinations that cannot work, with the reason."""
         reasons = [self.head.refuses(self.memory), self.memory.refuses(self.regulariser)]
+        if not (isinstance(self.memory, NoMemory) or self.regulariser.takes_replay):
+            reasons.append("This regulariser has targets for B_i's patterns alone, and none for replayed ones")
         for reason in filter(None, reasons):
             raise ConfigError(f"{reason}: {' × '.join(self.names)}. Leave one of the slots at its default.")

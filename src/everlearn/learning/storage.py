@@ -1,7 +1,7 @@
 """The storage ledger: what the paper says a strategy keeps, beside what it really holds."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from torch import Tensor
@@ -12,28 +12,15 @@ WHY = {
     "sgd.grad": "SGD's gradient, which plain training has too",
     "features": "what a frozen trunk gives for B_i, computed once",
     "initial": "the initial weights and statistics, to learn each time from them",
-    "before": "weights, momentum and statistics as they were before the batch, so that a failed batch leaves no trace",
-    "regulariser.F_": "F, half of the paper's 2·m; in the CWR family over Θ̄, which lacks the output biases too",
-    "regulariser.theta_star_": "Θ*, the other half of the paper's 2·m",
-    "regulariser.history_": "one F^i and one Θ^i for each batch (option 1)",
-    "regulariser._pulls": "F̂, formed from F once a batch; the paper counts it as F",
-    "regulariser.path_": "SI's −ΣΔL along the path; the paper counts it as information that SGD has anyway",
-    "regulariser.theta_start_": "the weights at the start of the batch, for T; the paper's Θ holds them from B_2 on",
-    "regulariser._grad": "L_cross's gradient alone, for path='gradient'",
-    "regulariser.y_lwf_": "the predictions n_i·s of every output layer; on an expanding head s counts the old rows",
-    "regulariser.rows_": "the rows that y_lwf is over",
-    "head.cw_": "cw, while the output layers hold tw: the paper's s·pn, and the biases beside them",
-    "head.past_": "CWR*'s past_j, the patterns of each class so far, which CWR+ does not need",
-    "head.cur_": "CWR*'s cur_j, the patterns of each class in the batch at hand",
-    "head._held": "rows or biases that must not move, to put back after each step",
-    "memory.batch_": "all old patterns and labels (while a batch is learnt, its mix with B_i is a copy more); "
-    "Cumulative is the paper's upper bound, not an overhead",
+    "before": "weights, momentum and statistics as they were before the batch, so that a failed batch leaves no trace, "
+    "and to answer from while it is learnt",
+    "state": "everything that the learner keeps",
 }
-"""Every name that a ledger can have, and why it differs from the paper's formula."""
+"""Names that a ledger can have whatever the slots, and what each is. Slots say it of their fields in `why`."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class Kept:
     """So many values, in so many bytes."""
 
     values: int
@@ -51,23 +38,26 @@ class Ledger:
 
     formula: str
     paper: int
-    kept: dict[str, Entry]
-    within: dict[str, Entry]
+    kept: dict[str, Kept]
+    within: dict[str, Kept]
+    words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def why(self) -> dict[str, str]:
-        return {name: WHY[name] for name in {**self.kept, **self.within}}
+        """What each name is; of a slot that does not say, its field's name stands for it."""
+        known = {**WHY, **self.words}
+        return {name: known.get(name, name) for name in {**self.kept, **self.within}}
 
 
-def measure(owners: dict[str, Any]) -> dict[str, Entry]:
+def measure(owners: dict[str, Any]) -> dict[str, Kept]:
     """Count the tensors held by each owner, by name; a tensor that is a view of another's memory counts once.
 
     >>> import torch
     >>> measure({"sgd.v": torch.zeros(3)})
-    {'sgd.v': Entry(values=3, bytes=12)}
+    {'sgd.v': Kept(values=3, bytes=12)}
     """
     known: set[int] = set()
-    entries: dict[str, Entry] = {}
+    entries: dict[str, Kept] = {}
     for owner, value in owners.items():
         for name, tensor in _tensors(owner, value):
             storage = tensor.untyped_storage()
@@ -75,8 +65,8 @@ def measure(owners: dict[str, Any]) -> dict[str, Entry]:
                 continue
             known.add(storage.data_ptr())
             values = storage.nbytes() // tensor.element_size()
-            before = entries.get(name, Entry(0, 0))
-            entries[name] = Entry(before.values + values, before.bytes + storage.nbytes())
+            before = entries.get(name, Kept(0, 0))
+            entries[name] = Kept(before.values + values, before.bytes + storage.nbytes())
     return entries
 
 

@@ -19,6 +19,21 @@ from torch import Tensor, nn
 from everlearn.errors import NetworkError, StateError, sentence
 from everlearn.models.network import Network
 
+BLOCK = 2**18
+"""Weights whose values, gradients and updates stay in a processor's cache together."""
+
+
+def blocks(*vectors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The same part of every vector, one part after the other: formulas of several passes then read memory once.
+
+    Parts are views. A formula by elements gives the same whatever the parts are.
+
+    >>> [len(a) for a, b in blocks(torch.zeros(BLOCK + 3), torch.ones(BLOCK + 3))]
+    [262144, 3]
+    """
+    return zip(*(vector.split(BLOCK) for vector in vectors), strict=True)
+
+
 Extend = Callable[[Tensor], Tensor]
 """Turns a vector laid out as Θ was before the output layers grew into one laid out as Θ is now, zeros for new rows."""
 
@@ -39,7 +54,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Group:
+class Part:
     """A contiguous part of Θ whose weights are treated alike."""
 
     span: slice
@@ -98,13 +113,11 @@ class Theta:
         for is_output, bias, name in kinds:
             self.segments.append(Segment(name, parameters[name].shape, start, not is_output, bias))
             start += parameters[name].numel()
-        self.groups: list[Group] = []
+        self.parts: list[Part] = []
         for (shared, bias), group in groupby(self.segments, key=lambda s: (s.shared, s.bias)):
             members = list(group)
-            self.groups.append(Group(slice(members[0].start, members[-1].span.stop), shared, bias))
-        self.value = torch.cat([parameters[s.name].detach().reshape(-1) for s in self.segments])
-        for segment in self.segments:
-            parameters[segment.name].data = self.view(segment, self.value)
+            self.parts.append(Part(slice(members[0].start, members[-1].span.stop), shared, bias))
+        self._repoint(torch.cat([parameters[s.name].detach().reshape(-1) for s in self.segments]))
 
     @property
     def m(self) -> int:
@@ -145,9 +158,9 @@ class Theta:
     def pieces(self) -> Iterator[Piece]:
         """What trains: a group at a time where the gradient is one vector, else a parameter at a time."""
         if self._gathered:
-            for group in self.groups:
-                if not (self.frozen and group.shared):
-                    yield Piece(group.bias, *(whole[group.span] for whole in (self.value, self.grad, self.v)))
+            for part in self.parts:
+                if not (self.frozen and part.shared):
+                    yield Piece(part.bias, *(whole[part.span] for whole in (self.value, self.grad, self.v)))
         else:
             for parameter, segment in self._trained:
                 grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -206,6 +219,19 @@ class Theta:
                     )
                 )
 
+    def leave_memory(self) -> None:
+        """Go on in new memory, statistics too: whoever holds the old keeps it as it is now."""
+        self.check_aliasing()
+        self._repoint(self.value.clone())
+        for buffer in self.network.buffers():
+            buffer.data = buffer.data.clone()
+
+    def _repoint(self, value: Tensor) -> None:
+        """Make the network's parameters views into this vector."""
+        self.value, parameters = value, self._parameters()
+        for segment in self.segments:
+            parameters[segment.name].data = self.view(segment, value)
+
     def set_rows(self, rows: int) -> Extend:
         """Give the output layers so many rows (new ones zero), and lay Θ out anew; v is extended by zeros."""
         old = self.segments
@@ -250,8 +276,12 @@ class Scope:
         return self._theta.v[self._span]
 
     @property
-    def groups(self) -> list[Group]:
-        return [group for group in self._theta.groups if group.shared or not self.shared_only]
+    def parts(self) -> list[Part]:
+        return [part for part in self._theta.parts if part.shared or not self.shared_only]
+
+    @property
+    def segments(self) -> list[Segment]:
+        return [segment for segment in self._theta.segments if segment.shared or not self.shared_only]
 
     def freeze(self, frozen: bool) -> None:
         """Freeze Θ̄, without any leftover momentum, or let it train."""

@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 
 from everlearn._kit.knobs import check, check_types
-from everlearn.learning.equations import blocks
-from everlearn.learning.theta import Theta
+from everlearn.learning.theta import Theta, blocks
 
 Carry = Literal["never", "after_first", "always"]
 BatchNorm = Literal["follow", "still"]
@@ -17,8 +16,9 @@ BatchNorm = Literal["follow", "still"]
 class Phase:
     """Epochs and learning rate for B_1, or for each B_i, i > 1.
 
-    eta: the learning rate η. schedule: points (share of the batch's steps, factor of η), linear between them; the
-    default keeps η constant, ((0, 4), (0.25, 1)) starts fourfold and is at η after a quarter of the steps.
+    epochs: 0 makes no step: for heads with a closed form. eta: the learning rate η. schedule: points (share of the
+    batch's steps, factor of η), linear between them; the default keeps η constant, ((0, 4), (0.25, 1)) starts fourfold
+    and is at η after a quarter of the steps.
 
     >>> Phase(epochs=4, eta=0.1, schedule=((0, 4), (0.25, 1))).eta_at(step=0, steps=100)
     0.4
@@ -31,7 +31,7 @@ class Phase:
     def __post_init__(self) -> None:
         check_types(self)
         object.__setattr__(self, "schedule", tuple(map(tuple, self.schedule)))  # files have lists
-        check(self.epochs >= 1, "Too few epochs", expected="1 or more", got=self.epochs, do="Raise epochs.")
+        check(self.epochs >= 0, "Too few epochs", expected="0 or more", got=self.epochs, do="Raise epochs.")
         check(self.eta > 0, "A bad learning rate", expected="more than 0", got=self.eta, do="Raise eta.")
         shares = [share for share, _ in self.schedule]
         check(

@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 
 from everlearn._kit.knobs import check_types
 from everlearn.learning.regulariser import Regulariser, Trunk
-from everlearn.learning.theta import Scope
 
 Features = Literal["once", "every_step"]
 
@@ -30,8 +29,8 @@ class Freeze(Regulariser):
     def __post_init__(self) -> None:
         check_types(self)
 
-    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
-        theta.freeze(i > 1)
+    def begin(self, i: int) -> None:
+        self.bench.scope.freeze(i > 1)
 
     @property
     def trunk(self) -> Trunk:

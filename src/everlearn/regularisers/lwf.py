@@ -9,10 +9,10 @@ import torch.nn.functional as fn
 from torch import Tensor
 
 from everlearn._kit.knobs import check, check_types
-from everlearn.learning.equations import Map, distilled, lambda_i, overhead_lwf, soft_target
-from everlearn.learning.passes import Gradients
-from everlearn.learning.regulariser import Predictions, Regulariser, Term
-from everlearn.learning.theta import Scope
+from everlearn.data.batch import Batch
+from everlearn.learning.equations import Map, lambda_i
+from everlearn.learning.loss import Minibatch, Term, Terms
+from everlearn.learning.regulariser import Regulariser
 
 Form = Literal["fused", "two_term", "distillation"]
 
@@ -35,6 +35,11 @@ class LWF(Regulariser):
     """
 
     name: ClassVar[str] = "lwf"
+    takes_replay: ClassVar[bool] = False  # y_lwf is of B_i's patterns
+    why: ClassVar[dict[str, str]] = {
+        "y_lwf_": "the predictions n_i·s of every output layer; on an expanding head s counts the old rows",
+        "rows_": "the rows that y_lwf is over",
+    }
 
     map: Map = ((0.0, 1.0), (0.0, 1.0))
     lam: float | None = None
@@ -45,6 +50,33 @@ class LWF(Regulariser):
     n_: int = field(default=0, init=False)  # Σ n_j so far
     rows_: Tensor | None = field(default=None, init=False)  # the rows that y_lwf is over; None for all
     y_lwf_: list[Tensor] = field(default_factory=list, init=False)
+
+    def prepare(self, i: int, data: Batch) -> None:
+        self.n_ += len(data)
+        self.lam_ = lambda_i(i, len(data), self.n_, self.map) if self.lam is None or i == 1 else self.lam  # (5)
+        self.rows_ = rows = self.bench.rows.distilled()
+        self.y_lwf_ = []
+        if self.lam_:
+            outputs = [o if rows is None else o[:, rows] for o in self.bench.logits(data.x)]
+            self.y_lwf_ = [(o / self.temperature).softmax(dim=1) for o in outputs]
+
+    def loss_terms(self, o: Tensor, hard: Term, at: Minibatch) -> Terms:
+        if not self.lam_:  # B_1, or λ = 0: nothing to remember
+            return [hard]
+        y_lwf = self.y_lwf_[at.output][at.idx]
+        if self.rows_ is None:  # all rows of the head; those that are new had no prediction
+            y_lwf = fn.pad(y_lwf, (0, at.s - y_lwf.shape[1]))
+        if self.form == "distillation":  # native: L_cross + λ·L_kdl
+            return [hard, Term(self.lam_, y_lwf, self.rows_, self.temperature)]
+        if self.form == "fused" and self.rows_ is None and hard.rows is None:  # (3): (1 − λ)·y_1h + λ·y_lwf
+            y_1h = torch.zeros_like(y_lwf).scatter_(1, hard.t[:, None], 1.0)
+            return [Term(1.0, torch.lerp(y_1h, y_lwf, self.lam_))]
+        return [hard._replace(weight=1 - self.lam_), Term(self.lam_, y_lwf, self.rows_, self.temperature)]  # (1), (2)
+
+    def consolidate(self, i: int, data: Batch) -> None:
+        self.y_lwf_ = []
+
+    # --- beside the maths -------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -72,28 +104,6 @@ class LWF(Regulariser):
             do='Set form="distillation" for the native LWF, or form="two_term" for (1).',
         )
 
-    def look(self, i: int, n_i: int, rows: Tensor | None, predictions: Predictions) -> None:
-        self.n_ += n_i
-        self.lam_ = lambda_i(i, n_i, self.n_, self.map) if self.lam is None or i == 1 else self.lam  # (5)
-        self.rows_ = rows
-        self.y_lwf_ = [distilled(o, self.temperature) for o in predictions()] if self.lam_ else []
-
-    def targets(self, output: int, idx: Tensor, hard: Term, s: int) -> list[Term]:
-        if not self.lam_:  # B_1, or λ = 0: nothing to remember
-            return [hard]
-        y_lwf = self.y_lwf_[output][idx]
-        if self.rows_ is None:  # all rows of the head; those that are new had no prediction
-            y_lwf = fn.pad(y_lwf, (0, s - y_lwf.shape[1]))
-        if self.form == "distillation":  # native: L_cross + λ·L_kdl
-            return [hard, Term(self.lam_, y_lwf, self.rows_, self.temperature)]
-        if self.form == "fused" and self.rows_ is None and hard.rows is None:  # (3)
-            y_1h = torch.zeros_like(y_lwf).scatter_(1, hard.t[:, None], 1.0)
-            return [Term(1.0, soft_target(y_1h, y_lwf, self.lam_))]
-        return [hard._replace(weight=1 - self.lam_), Term(self.lam_, y_lwf, self.rows_, self.temperature)]  # (1), (2)
-
-    def consolidate(self, theta: Scope, i: int, gradients: Gradients) -> None:
-        self.y_lwf_ = []
-
     @property
     def distils(self) -> bool:
         return self.lam_ > 0
@@ -103,7 +113,7 @@ class LWF(Regulariser):
         return self.lam_
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
-        return overhead_lwf(n_i, s, outputs)
+        return n_i * s * outputs
 
     def formula(self, *, shared_only: bool) -> str:
         return "n_i·s for each output layer, while B_i is learnt"

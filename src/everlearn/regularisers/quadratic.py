@@ -1,10 +1,10 @@
-"""What EWC and SI share: a quadratic pull towards θ*, weighted by importance, and its safety."""
+"""What regularisers with a quadratic pull towards θ* share beside their maths: knobs, safety, ledger and state."""
 
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,9 +12,8 @@ from torch import Tensor
 from everlearn._kit.histograms import Json, histogram
 from everlearn._kit.knobs import check, check_types
 from everlearn.errors import DivergenceError, InactiveError, NotFiniteError, OvershootWarning, sentence
-from everlearn.learning.equations import add_pull_, divergence_limit, largest_lam, overhead_importance, overshoot
 from everlearn.learning.regulariser import Regulariser
-from everlearn.learning.theta import Extend, Scope
+from everlearn.learning.theta import Extend
 
 
 @dataclass
@@ -25,6 +24,12 @@ class Quadratic(Regulariser):
     includes them; the authors' solver leaves them alone).
     F_ and theta_star_ are kept between batches; F̂ is formed from F when a batch begins.
     """
+
+    why: ClassVar[dict[str, str]] = {
+        "F_": "F, half of the paper's 2·m; in the CWR family over Θ̄, which lacks the output biases too",
+        "theta_star_": "Θ*, the other half of the paper's 2·m",
+        "_pulls": "F̂, formed from F once a batch; the paper counts it as F",
+    }
 
     lam: float = 1.0
     max_F: float | None = 0.001
@@ -55,57 +60,59 @@ class Quadratic(Regulariser):
         """The pairs (F̂, θ*) that pull; none before B_1 has been learnt."""
         return [] if self.F_ is None or self.theta_star_ is None else [(self.F_hat(), self.theta_star_)]
 
-    def pulls(self, theta: Scope) -> list[tuple[Tensor, Tensor]]:
+    def pulls(self) -> list[tuple[Tensor, Tensor]]:
         """`pairs`, formed once a batch, without the biases if they are to be left alone."""
         if self._pulls is None:
             self._pulls = self.pairs()
             if not self.biases:
                 for F_hat, _ in self._pulls:
-                    for group in theta.groups:
-                        if group.bias:
-                            F_hat[group.span] = 0.0
+                    for part in self.bench.scope.parts:
+                        if part.bias:
+                            F_hat[part.span] = 0.0
         return self._pulls
 
     def grow(self, extend: Extend) -> None:
         if self.F_ is not None and self.theta_star_ is not None:
             self.F_, self.theta_star_ = extend(self.F_), extend(self.theta_star_)
 
-    def begin(self, theta: Scope, i: int, etas: tuple[float, float], bias_eta: float, momentum: float) -> None:
+    def begin(self, i: int) -> None:
+        """Form F̂, and judge the step that it will make."""
         self._pulls = None
-        if pulls := self.pulls(theta):
+        if pulls := self.pulls():
+            training, parts = self.bench.training, self.bench.scope.parts
             total = reduce(torch.add, [F_hat for F_hat, _ in pulls])
-            factors = [bias_eta if group.bias else 1.0 for group in theta.groups]
-            reached = [float(total[group.span].max()) if len(total[group.span]) else 0.0 for group in theta.groups]
+            factors = [training.bias_eta if part.bias else 1.0 for part in parts]
+            reached = [float(total[part.span].max()) if len(total[part.span]) else 0.0 for part in parts]
             factor, max_F_hat = max(zip(factors, reached, strict=True), key=lambda pair: pair[0] * pair[1])
-            self._check_step(factor * etas[0], factor * etas[1], max_F_hat, momentum)
+            least, most = training.phase(i).etas
+            self._check_step(factor * least, factor * most, max_F_hat, training.momentum)
 
     def _check_step(self, least: float, eta: float, max_F_hat: float, momentum: float) -> None:
-        """Warn where (7) overshoots θ* at the largest η; refuse where it diverges at the smallest η already."""
-        step, limit = overshoot(eta, self.lam, max_F_hat), divergence_limit(momentum)
+        """Warn where (7) overshoots θ* at the largest η; refuse where it diverges at the smallest η already.
+
+        The heavy ball e' = (1 + μ − a)·e − μ·e₋₁ with a = η·λ·F̂ is stable just where a < 2·(1 + μ).
+        """
+        step, limit = eta * self.lam * max_F_hat, 2 * (1 + momentum)
         numbers = f"η·λ·max F̂ = {eta:g} · {self.lam:g} · {max_F_hat:g} = {step:.4g}"
-        if overshoot(least, self.lam, max_F_hat) > limit:
+        if least * self.lam * max_F_hat > limit:
             raise DivergenceError(
                 sentence(
                     f"{self.name}'s pull diverges",
                     expected=f"η·λ·max F̂ ≤ 2·(1 + momentum) = {limit:g}",
                     got=numbers,
-                    do=f"Lower λ to {largest_lam(eta, max_F_hat):.4g} or less, or lower η or max_F.",
+                    do=f"Lower λ to {1 / (eta * max_F_hat):.4g} or less, or lower η or max_F.",
                 )
             )
         if step > 1 + 1e-6:
             warnings.warn(
                 f"{self.name}'s pull overshoots θ*: {numbers} is beyond 1 (it diverges beyond {limit:g}). "
-                f"The largest λ that does not overshoot is {largest_lam(eta, max_F_hat):.4g}.",
+                f"The largest λ that does not overshoot is {1 / (eta * max_F_hat):.4g}.",
                 OvershootWarning,
                 stacklevel=2,
             )
 
-    def constrain(self, theta: Scope) -> None:
-        for F_hat, theta_star in self.pulls(theta):
-            add_pull_(theta.grad, self.lam, F_hat, theta.value, theta_star)  # (7)
-
-    def keep(self, theta: Scope, i: int, F_i: Tensor, F: Tensor) -> None:
-        """Keep the importance of B_1 … B_i and the weights as B_i left them."""
+    def keep(self, i: int, F_i: Tensor, F: Tensor) -> None:
+        """Keep the importance of B_1 … B_i and the weights as B_i left them; refuse one that is none."""
         if not torch.count_nonzero(F_i):
             raise InactiveError(
                 sentence(
@@ -124,7 +131,7 @@ class Quadratic(Regulariser):
                     do="Lower the learning rate or λ.",
                 )
             )
-        self.F_, self.theta_star_, self.F_i_ = F, theta.value.clone(), histogram(F_i)
+        self.F_, self.theta_star_, self.F_i_ = F, self.bench.scope.value.clone(), histogram(F_i)
         self.consolidated_, self._pulls = self.consolidated_ + 1, None
 
     @property
@@ -142,7 +149,7 @@ class Quadratic(Regulariser):
         return self.F_i_
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
-        return overhead_importance(m)
+        return 2 * m  # F and Θ*
 
     def formula(self, *, shared_only: bool) -> str:
         return "2·(m − s·pn)" if shared_only else "2·m"

@@ -41,7 +41,7 @@ class Checkpoints:
         for path in (self.newest, self.before):
             if path.exists():  # killed between two renamings, a run has only the one before
                 try:
-                    state = load_state(path)
+                    state = _of_now(load_state(path))
                 except StateError as error:
                     damage.append(str(error))
                     continue
@@ -68,3 +68,10 @@ def _gone_back(path: Path, damage: str) -> str:
         got=damage,
         do=f"The run goes on from the one before it, {path}: what came later is learnt again, and comes out the same.",
     )
+
+
+def _of_now(state: State) -> State:
+    """A checkpoint of 0.1.0, which had the batch's number in the learner's state alone, as it is written now."""
+    if "i" in state:
+        return state
+    return {**state, "i": state["learner"]["i"], "within": bool(state["before"])}

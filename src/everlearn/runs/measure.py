@@ -34,7 +34,7 @@ def predict(learner: Learner, stream: Stream, test: Patterns, ranks: Ranks = ALO
     which its class first arrived (the task known). A learner that must know the task gives the last for all three.
     ranks: the processes that share the patterns out; each gets all predictions.
     """
-    classes = np.array(learner.classes_, dtype=np.int64)
+    classes = np.array(learner.rows_, dtype=np.int64)
     scores = _all_scores(learner, test, ranks)
     own = {c: set(classes_of) for classes_of in reversed(stream.batches) for c in classes_of}
     task = np.array([[c in own[int(y)] for c in classes] for y in stream.order]).reshape(
@@ -55,9 +55,9 @@ def predict(learner: Learner, stream: Stream, test: Patterns, ranks: Ranks = ALO
 
 def _all_scores(learner: Learner, test: Patterns, ranks: Ranks) -> Floats:
     """Scores over all rows; −∞ where a learner that must know the task has not met the class."""
-    scores = np.full((len(test), len(learner.classes_)), -np.inf)
+    scores = np.full((len(test), len(learner.rows_)), -np.inf)
     if not learner.knows_task:
-        return _scores(learner, test.x, ranks, rows="all") if len(learner.classes_) else scores
+        return _scores(learner, test.x, ranks, rows="all") if len(learner.rows_) else scores
     for i in range(1, learner.i_ + 1):
         scores[:, learner.columns(batch=i)] = _scores(learner, test.x, ranks, batch=i)
     return scores
@@ -123,7 +123,7 @@ def importance(found: dict[str, Any]) -> dict[str, Any] | None:
     With it, where they are known, those of F, before it was averaged and clipped, and of F^i, before it was weighed and
     summed. found: a learner's `diagnostics`.
     """
-    F_hat, max_F = found["F_hat"], found["max_F"]
+    F_hat, max_F = found.get("F_hat"), found.get("max_F")
     if F_hat is None:
         return None
     spread = histogram(F_hat, EDGES)
@@ -140,6 +140,7 @@ def change(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, flo
         if not old.is_floating_point():
             continue
         new = after[name]
+        old = old.to(new.device)
         n = min(len(old), len(new)) if old.ndim else None
         delta = (new[:n] - old[:n] if n is not None else new - old).abs().cpu().double()
         total = sums.setdefault(name.rsplit(".", 1)[0], [0.0, 0.0])

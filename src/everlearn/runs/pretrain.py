@@ -45,10 +45,10 @@ def pretrain(
         "made": command(),
         "benchmark": config.benchmark,
         "learnt": [*learnt_by(network, config.weights), config.benchmark],
-        "classes": learner.network.rows,
+        "classes": len(learner.rows_),
         "accuracy": records[-1]["accuracy"],
         **({"held_out": config.held_out} if config.held_out else {}),
         "knobs": config.to_json()["knobs"],
     }
-    save_weights(out, learner.network, about=about, half=half)
+    save_weights(out, learner.weights(), about=about, half=half)
     return about

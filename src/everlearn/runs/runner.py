@@ -18,8 +18,7 @@ from everlearn._kit.knobs import flat
 from everlearn._kit.state import State, mapped
 from everlearn.benchmarks import check_device, prepare
 from everlearn.errors import RunError, sentence
-from everlearn.learning.learner import Step
-from everlearn.learning.loop import Strategy
+from everlearn.learning.learner import Learner, Step
 from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.loggers import About, Ending, Log
 from everlearn.loggers import check as check_loggers
@@ -67,6 +66,7 @@ class Runner:
         self.last = min(len(self.stream), config.batches or len(self.stream))
         self.learner.check_stream(self.stream.batches[: self.last])
         self.loggers, self.at = loggers, (0, 0)
+        self.within = False  # in the middle of a batch
         self.before: dict[str, Tensor] = {}
         self.untrained: dict[str, Any] = {}
         self.R: list[list[float]] = []
@@ -97,7 +97,7 @@ class Runner:
         self.folder.save_truth(self.test.y)
         self.R = [measure.row_of_R(self.stream, record) for record in records]
         pending = self._restore(state)
-        return pending, self.learner.i_ + 1 if self._between_batches() else self.learner.i_
+        return pending, self.learner.i_ if self.within else self.learner.i_ + 1
 
     def _refuse_other_data(self, stored: dict[str, Any]) -> None:
         """Refuse to go on with other data than the run was begun with: what is learnt would mean something else."""
@@ -144,13 +144,10 @@ class Runner:
         finally:
             self.log.close(how)
 
-    def _between_batches(self) -> bool:
-        return not self.before
-
     def _cut_back(self, state: State | None) -> list[dict[str, Any]]:
         """Drop the events and records after a checkpoint, since they will be made again; gives the other records."""
-        self.at = (0, 0) if state is None else (state["learner"]["i"], state["step"])
-        learnt = self.at[0] - (state is not None and bool(state["before"]))
+        self.at = (0, 0) if state is None else (state["i"], state["step"])
+        learnt = self.at[0] - (state is not None and state["within"])
         records = self.folder.records()
         if state is None and records:
             raise gone(self.folder)
@@ -175,31 +172,31 @@ class Runner:
             return None
         self.learner.load_state_dict(state["learner"])
         self.untrained, self.timer.seconds = state["untrained"], state["seconds"]
-        self.before = {name: tensor.to(self.learner.device) for name, tensor in state["before"].items()}
+        self.before, self.within = state["before"], state["within"]
         pending: dict[str, Any] | None = state["pending"]
         missing = self.ranks.any(self.ranks.first and len(self.R) < self.learner.i_)
         return pending if missing else None
 
     def _learn(self, i: int) -> dict[str, Any]:
         """Learn B_i, with a checkpoint every so often and one at the end."""
-        if self._between_batches():
+        if not self.within:
             self.before, self.timer.seconds = mapped(self.learner.weights(), Tensor.clone), 0.0
-        now = time.monotonic()
-        self.timer.since = self.timer.checkpoint = self.timer.event = now
+        self.within = True
+        self.timer.since = self.timer.checkpoint = self.timer.event = time.monotonic()
         self.learner.learn(self.stream[i - 1], on_step=self._on_step)
         seconds = self.timer.seconds + time.monotonic() - self.timer.since
         diagnostics = self.learner.diagnostics()
         ledger = self.learner.storage()
         pending = {
-            "lam": diagnostics["lam"],
-            "eta": diagnostics["eta"],
+            "lam": diagnostics.get("lam"),
+            "eta": diagnostics.get("eta"),
             "importance": measure.importance(diagnostics),
             "change": measure.change(self.before, self.learner.weights()),
             "seconds_train": seconds,
             "storage": {name: entry.bytes for name, entry in ledger.kept.items()},
             "storage_paper": {"formula": ledger.formula, "values": ledger.paper},
         }
-        self.before = {}
+        self.before, self.within = {}, False
         self._checkpoint(step=sys.maxsize, pending=pending)
         return pending
 
@@ -226,6 +223,8 @@ class Runner:
     def _checkpoint(self, *, step: int, pending: dict[str, Any] | None) -> None:
         self.log.flush()  # steps before a checkpoint are not made again
         state: State = {
+            "i": self.learner.i_,
+            "within": self.within,
             "learner": self.learner.state_dict(),
             "untrained": self.untrained,
             "before": self.before,
@@ -290,7 +289,7 @@ class Runner:
         return {"class_names": list(self.stream.source.classes), "n_i": sizes}
 
 
-def learner_of(config: Config, folder: RunFolder) -> Strategy:
+def learner_of(config: Config, folder: RunFolder) -> Learner:
     """The learner of a run as its last checkpoint has it."""
     state = folder.checkpoints.read()
     if state is None:

@@ -26,7 +26,7 @@ OTHERS = (".pth", ".pt", ".bin", ".caffemodel")
 
 def save_weights(
     path: str | os.PathLike[str],
-    network: Network,
+    network: Network | Mapping[str, Tensor],
     *,
     about: Mapping[str, Any],
     half: bool = False,
@@ -34,13 +34,15 @@ def save_weights(
 ) -> None:
     """Write a network's weights, trunk and output layers, so that the file is the old one or the new one, whole.
 
+    network: the network, or its weights by name.
     about: what a reader should know, such as the network's name, how the weights were made and their accuracy; half:
     as float16, in half the bytes, about three digits of each weight; only: the names of the tensors to write, default
     all. What is left out is listed in the file, and starts fresh when it is loaded.
     """
     path = Path(path)
     check_name(path)
-    named = {name: t for name, t in network.state_dict().items() if isinstance(t, Tensor)}
+    tensors = network.state_dict() if isinstance(network, Network) else network
+    named = {name: t for name, t in tensors.items() if isinstance(t, Tensor)}
     kept = {name: _on_disk(name, t, half) for name, t in named.items() if only is None or name in only}
     left_out = [name for name in named if name not in kept]
     try:
