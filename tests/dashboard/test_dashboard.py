@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from everlearn._kit.lines import last_line, opened
 from everlearn.dashboard import entry as entries
 from everlearn.dashboard import locks
 from everlearn.dashboard.details import Details
 from everlearn.dashboard.entry import Entry
 from everlearn.dashboard.table import Table
-from everlearn.dashboard.tail import Tail, last_line, opened
 from everlearn.errors import EverlearnError
 from tests import report_toys as toys
 
@@ -91,30 +91,6 @@ def rows(table: Table) -> dict[str, dict[str, Any]]:
 
 
 # --- files ------------------------------------------------------------------------------------------
-
-
-def test_lines_are_read_once_and_only_whole(tmp_path: Path) -> None:
-    path, tail = tmp_path / "x.jsonl", Tail(tmp_path / "x.jsonl")
-    assert tail.read() == (False, [])
-    add(path, "one\ntw")
-    assert (tail.read(), tail.read()) == ((False, [b"one"]), (False, []))
-    assert last_line(path) == b"one"
-    add(path, "o\nthree\n")
-    assert tail.read() == (False, [b"two", b"three"])
-    path.write_text("one\n")  # shrunk
-    assert tail.read() == (True, [b"one"])
-    path.with_suffix(".new").write_text("uno\ndos\n")
-    os.replace(path.with_suffix(".new"), path)  # replaced, and longer than before
-    assert tail.read() == (True, [b"uno", b"dos"])
-    with open(path, "r+") as file:  # written over in place, and longer
-        file.write("eins\nzwei\ndrei\n")
-    assert tail.read() == (True, [b"eins", b"zwei", b"drei"])
-    path.unlink()
-    assert tail.read() == (True, [])
-    path.write_text("x" * 300_000 + "\n" + "y" * 100_000 + "\nhalf")
-    assert last_line(path, block=1 << 10) == b"y" * 100_000
-    path.write_text("half")
-    assert last_line(path) is None
 
 
 def test_pipes_and_links_are_no_files(tmp_path: Path) -> None:

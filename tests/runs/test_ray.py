@@ -24,6 +24,7 @@ import pytest
 import torch
 
 from everlearn import report
+from everlearn._kit.lines import append_line, line_of, read_lines
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
 from everlearn.data.images import SpoiltError
@@ -35,7 +36,6 @@ from everlearn.runs.cluster.engine import has_token
 from everlearn.runs.cluster.learner import End, Learner, News
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
 from everlearn.runs.engine import LocalEngine, engine_of, run_folder
-from everlearn.runs.folder import append_line, line_of, read_lines
 from everlearn.tuning import Search, search_all
 from everlearn.weights import save_weights
 from tests.toys import assert_same_state, until

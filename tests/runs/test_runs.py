@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from everlearn._kit.lines import read_lines
 from everlearn._kit.state import load_state
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.errors import ConfigError, DataError, RunError
@@ -21,7 +22,7 @@ from everlearn.learning.learner import Learner, Step
 from everlearn.recipes.presets import SETTINGS, preset, with_knobs
 from everlearn.runs import Config, RunFolder, measure, run, runner, stopping
 from everlearn.runs.config import knobs_from, plain
-from everlearn.runs.folder import is_finished, read_lines
+from everlearn.runs.folder import is_finished
 from everlearn.runs.stopping import stop_signals
 from tests.kills import without_times
 from tests.toys import assert_same_state, toy_benchmark

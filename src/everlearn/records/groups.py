@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from everlearn.records import names
-from everlearn.records.reading import Config, Record, Run
+from everlearn.records.reading import Record, Run, RunConfig
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _key(run: Run) -> Key:
     return made, None if run.of is None else str(run.of)
 
 
-def _choices(config: Config) -> dict[str, object]:
+def _choices(config: RunConfig) -> dict[str, object]:
     """What settles a result, but for the run's number and the seed."""
     start = {"network": config.network, "weights": config.weights}
     return {**start, "setting": config.setting, "held_out": config.held_out, **config.knobs}
