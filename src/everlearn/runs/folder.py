@@ -1,7 +1,6 @@
 """A run's folder: its lock, config, records, events, predictions and checkpoints."""
 
 import errno
-import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn._kit import locks
 from everlearn._kit.files import sweep, write_atomically
 from everlearn._kit.lines import append_line, line_of, read_lines
 from everlearn._kit.state import State
@@ -28,13 +28,13 @@ def one_process(folder: Path, problem: str, *, expected: str) -> Iterator[None]:
     """Let one process into a folder, and refuse others; the system drops the lock when its holder dies."""
     with usable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / "lock", "w")  # noqa: SIM115
+        lock = locks.opened(folder / "lock")
     with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        with usable(folder):
+            taken = locks.take(file)
+        if not taken:
             do = "Wait for it, or choose another folder."
-            raise RunError(sentence(problem, expected=expected, got=str(folder), do=do)) from error
+            raise RunError(sentence(problem, expected=expected, got=str(folder), do=do))
         yield
 
 
