@@ -6,10 +6,10 @@ import numpy as np
 
 from everlearn.records import Record, Run
 from everlearn.records.groups import Benchmark, Group
+from everlearn.report.colours import EMPTY, by_row, picture
 from everlearn.report.curves import swatch
 from everlearn.report.joined import places
 from everlearn.report.markup import Html, fold, join, scroll, tag
-from everlearn.report.png import EMPTY, by_row, picture
 from everlearn.report.tables import PERCENT
 
 MOST = 30
