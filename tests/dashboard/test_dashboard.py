@@ -22,7 +22,7 @@ from everlearn._kit.lines import last_line, opened
 from everlearn.dashboard import entry as entries
 from everlearn.dashboard import locks
 from everlearn.dashboard.details import Details
-from everlearn.dashboard.entry import Entry
+from everlearn.dashboard.entry import RunEntry
 from everlearn.dashboard.table import Table
 from everlearn.errors import EverlearnError
 from tests import report_toys as toys
@@ -119,14 +119,14 @@ def test_a_run_that_fails_to_be_read_hides_no_other(
 ) -> None:
     for name in "abc":
         write(tmp_path / name)
-    usual = Entry.update
+    usual = RunEntry.update
 
-    def update(entry: Entry, *what: Any) -> bool:
+    def update(entry: RunEntry, *what: Any) -> bool:
         if entry.place == "b":
             raise RecursionError
         return usual(entry, *what)
 
-    monkeypatch.setattr(Entry, "update", update)
+    monkeypatch.setattr(RunEntry, "update", update)
     assert list(rows(Table(tmp_path))) == ["a", "c"]
     assert "b cannot be looked at" in caplog.text
 
@@ -215,7 +215,7 @@ def test_a_scan_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_details_follow_a_run_that_goes_on_and_one_written_anew(tmp_path: Path) -> None:
     made = write(tmp_path, upto=1)
-    details = Details(Entry(tmp_path, "run"), lambda _: [{"text": "look"}])
+    details = Details(RunEntry(tmp_path, "run"), lambda _: [{"text": "look"}])
     first = details.records(-1, -1)
     assert ([one["i"] for one in first["records"]], first["alarms"]) == ([1], [{"text": "look"}])
     assert first["records"][0]["confusion"] == made[0]["confusion"]
@@ -247,7 +247,7 @@ def test_details_follow_a_run_that_goes_on_and_one_written_anew(tmp_path: Path) 
 def test_lines_that_are_no_records_are_told_and_left_out(tmp_path: Path, text: str) -> None:
     write(tmp_path, upto=1)
     add(tmp_path / "records.jsonl", text + "\n")
-    details = Details(Entry(tmp_path, "run"), lambda _: [])
+    details = Details(RunEntry(tmp_path, "run"), lambda _: [])
     found = details.records(-1, -1)
     assert [one["i"] for one in found["records"]] == [1]
     assert "records.jsonl" in found["problem"] or "importance" in found["problem"]
@@ -258,7 +258,7 @@ def test_steps_are_thinned_to_logged_ones(tmp_path: Path) -> None:
     write(tmp_path, upto=0)
     add(tmp_path / "events.jsonl", "".join(line(event(1, step, 5000)) for step in range(1, 4001)))
     add(tmp_path / "events.jsonl", line(event(2, 1, loss=float("nan"))) + "{half")
-    details = Details(Entry(tmp_path, "run"), lambda _: [])
+    details = Details(RunEntry(tmp_path, "run"), lambda _: [])
     found = details.steps(1)["points"]
     assert (len(found) <= 600, found[-1][0]) == (True, 4000)
     assert all(one[2] == 2.0 / one[0] for one in found)

@@ -7,7 +7,7 @@ import pytest
 
 from everlearn._kit.lines import parsed
 from everlearn.errors import DataError
-from everlearn.records.reading import Outcome, Plan, config_of, outcome_of, plan_of, record_of, without_matrices
+from everlearn.records.reading import Outcome, RunPlan, config_of, outcome_of, plan_of, record_of, without_matrices
 from tests import report_toys as toys
 
 SIZES = (4, 3, 3)
@@ -29,7 +29,7 @@ def test_an_outcome_is_the_short_form_of_a_record(separators: tuple[str, str]) -
 def test_a_plan_is_the_short_form_of_a_config() -> None:
     data = toys.toy_config("digits", "ar1", 1, SIZES) | {"batches": 2, "synthetic": True}
     plan, config = plan_of(data, "here"), config_of(data, "here")
-    assert plan == Plan(benchmark="digits", strategy="ar1", run=1, batches=2, synthetic=True)
+    assert plan == RunPlan(benchmark="digits", strategy="ar1", run=1, batches=2, synthetic=True)
     assert vars(plan) == {name: getattr(config, name) for name in vars(plan)}
     assert config.raw == data
 

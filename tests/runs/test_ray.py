@@ -32,8 +32,8 @@ from everlearn.errors import ConfigError, DataError, RunError, RunWarning
 from everlearn.experiments.reproduce import Order, reproduce
 from everlearn.runs import Config, RunFolder, run
 from everlearn.runs.cluster import RayEngine, engine, job, learner, parcels, scheduler
+from everlearn.runs.cluster.actor import Actor, End, News
 from everlearn.runs.cluster.engine import has_token
-from everlearn.runs.cluster.learner import End, Learner, News
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
 from everlearn.runs.engine import LocalEngine, engine_of, run_folder
 from everlearn.tuning import Search, search_all
@@ -423,7 +423,7 @@ def test_a_worker_that_failed_of_something_unknown_is_not_given_another_run(
 ) -> None:
     ray = NoRay()
     scheduling = scheduler.Scheduler(ray, None)
-    worker = scheduler.Worker("handle", (1.0, 0.0), pid=1, job=job.Job(Config("digits", "naive"), tmp_path, 30.0))
+    worker = scheduler.RayWorker("handle", (1.0, 0.0), pid=1, job=job.Job(Config("digits", "naive"), tmp_path, 30.0))
     end = End(how="failed", kind=kind, error="CUDA error", warned=[], place="")
     scheduling._heed(worker, {"parcel": parcels.nothing(), "end": end})
     assert scheduling._idle == ([worker] if kept else [])
@@ -615,7 +615,7 @@ def test_a_full_disk_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(learner, "unpack", full)
-    end = Learner().learn(1, "{}", {}, None)["end"]
+    end = Actor().learn(1, "{}", {}, None)["end"]
     assert end is not None
     assert (end["how"], end["kind"]) == ("failed", "RunError")
     assert f"got {socket.gethostname()}, {tempfile.gettempdir()} (No space left on device)" in end["error"]
@@ -628,7 +628,7 @@ def test_a_bad_image_over_there_is_an_error_of_data_here(monkeypatch: pytest.Mon
         raise SpoiltError("This image cannot be read: a.png")
 
     monkeypatch.setattr(learner, "unpack", bad)
-    end = Learner().learn(1, "{}", {}, None)["end"]
+    end = Actor().learn(1, "{}", {}, None)["end"]
     assert end is not None
     one = job.Job(Config("digits", "naive"), tmp_path, 30.0)
     one.end(end)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from everlearn._kit.lines import Json, Tail, opened, parsed
-from everlearn.dashboard.entry import LARGEST, Entry, short
+from everlearn.dashboard.entry import LARGEST, RunEntry, short
 from everlearn.diagnostics import alarms
 from everlearn.diagnostics.importance import check_importance
 from everlearn.errors import DataError
@@ -36,7 +36,7 @@ def alarms_of(folder: Path) -> list[Json]:
 class Details:
     """One run in full."""
 
-    def __init__(self, entry: Entry, alarms: Alarms) -> None:
+    def __init__(self, entry: RunEntry, alarms: Alarms) -> None:
         self.entry = entry
         self.generation = 0  # another one: forget what was sent
         self.problem: str | None = None
@@ -191,7 +191,7 @@ class Shelf:
         self._kept: OrderedDict[str, Details] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, entry: Entry) -> Details:
+    def of(self, entry: RunEntry) -> Details:
         """The details of a run."""
         with self._lock:
             found = self._kept.pop(entry.id, None)

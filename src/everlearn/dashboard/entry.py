@@ -11,7 +11,7 @@ from everlearn.dashboard import locks as lk
 from everlearn.dashboard.status import Pace, left, status
 from everlearn.errors import DataError
 from everlearn.records import names
-from everlearn.records.reading import Event, Outcome, Plan, event_of, outcome_of, plan_of, without_matrices
+from everlearn.records.reading import Event, Outcome, RunPlan, event_of, outcome_of, plan_of, without_matrices
 from everlearn.report.markup import plain
 
 FILES = ("config.json", "records.jsonl", "events.jsonl", "lock")
@@ -43,12 +43,12 @@ def stamp(file: os.stat_result | None) -> str:
 
 
 @dataclass
-class Entry:
+class RunEntry:
     """A run and what was last read of it. version: when its row last changed."""
 
     path: Path
     place: str
-    plan: Plan | None = None
+    plan: RunPlan | None = None
     newest: Outcome | None = None
     event: Event | None = None
     epochs: int | None = None
@@ -122,7 +122,7 @@ class Entry:
     # --- the row ------------------------------------------------------------------------------------
 
     @property
-    def named(self) -> Plan | Outcome | None:
+    def named(self) -> RunPlan | Outcome | None:
         """Who says what the run is called; None for some other program's folder."""
         return self.newest or self.plan
 

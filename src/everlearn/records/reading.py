@@ -81,7 +81,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """The short form of a config: which run it is. batches: how many to learn, None for all."""
 
     benchmark: str
@@ -92,7 +92,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(Plan):
+class RunConfig(RunPlan):
     """How a run was made. raw: all of config.json; knobs: by dotted name."""
 
     raw: Json
@@ -197,10 +197,10 @@ def _read_run(place: Path, folder: Path) -> Run | None:
     return Run(name, checked, records, _read_events(place / "events.jsonl"), place)
 
 
-def plan_of(data: Json, where: str) -> Plan:
+def plan_of(data: Json, where: str) -> RunPlan:
     """The short form of a config, from what config.json holds. where: for messages."""
     read = f.Fields(data, where)
-    return Plan(
+    return RunPlan(
         benchmark=read.need("benchmark", f.text),
         strategy=read.need("strategy", f.text),
         run=read.need("run", f.count),

@@ -14,7 +14,7 @@ from everlearn import errors
 from everlearn._kit.lines import objects, whole_lines
 from everlearn.benchmarks import absolute
 from everlearn.errors import EverlearnError, RunError
-from everlearn.runs.cluster.learner import End, News, weights_beside
+from everlearn.runs.cluster.actor import End, News, weights_beside
 from everlearn.runs.cluster.parcels import Change, deliver
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder, room
