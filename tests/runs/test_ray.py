@@ -31,7 +31,7 @@ from everlearn.data.images import SpoiltError
 from everlearn.errors import ConfigError, DataError, RunError, RunWarning
 from everlearn.experiments.reproduce import Order, reproduce
 from everlearn.runs import Config, RunFolder, run
-from everlearn.runs.cluster import RayEngine, engine, job, learner, parcels, scheduler
+from everlearn.runs.cluster import RayEngine, actor, engine, job, parcels, scheduler
 from everlearn.runs.cluster.actor import Actor, End, News
 from everlearn.runs.cluster.engine import has_token
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
@@ -614,7 +614,7 @@ def test_a_full_disk_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(learner, "unpack", full)
+    monkeypatch.setattr(actor, "unpack", full)
     end = Actor().learn(1, "{}", {}, None)["end"]
     assert end is not None
     assert (end["how"], end["kind"]) == ("failed", "RunError")
@@ -627,7 +627,7 @@ def test_a_bad_image_over_there_is_an_error_of_data_here(monkeypatch: pytest.Mon
     def bad(*_: object) -> None:
         raise SpoiltError("This image cannot be read: a.png")
 
-    monkeypatch.setattr(learner, "unpack", bad)
+    monkeypatch.setattr(actor, "unpack", bad)
     end = Actor().learn(1, "{}", {}, None)["end"]
     assert end is not None
     one = job.Job(Config("digits", "naive"), tmp_path, 30.0)

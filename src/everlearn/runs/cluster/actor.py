@@ -58,7 +58,8 @@ def versions() -> dict[str, str]:
 class Actor:
     """A Ray actor: one process of the cluster.
 
-    It learns one run after the other, each in a thread beside the one that answers. Runs are numbered, so that a late `stop` cannot stop the next run.
+    It learns one run after the other, each in a thread beside the one that answers. Runs are numbered, so that a late
+    `stop` cannot stop the next run.
     """
 
     def __init__(self) -> None:
