@@ -55,12 +55,12 @@ def test_the_public_names_are_pinned() -> None:
         "memories": ["Everything", "Memory", "NoMemory"],
         "weights": [
             "CAFFE",
-            "Entry",
             "Known",
             "Layout",
             "NETWORKS",
             "Report",
             "TORCHVISION",
+            "TensorEntry",
             "convert",
             "import_weights",
             "load_weights",

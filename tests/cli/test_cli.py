@@ -15,13 +15,13 @@ import pytest
 
 from everlearn import PRESETS
 from everlearn._kit import catalogue
+from everlearn._kit.lines import read_lines
 from everlearn.benchmarks import BENCHMARKS, make_network
 from everlearn.cli import main
 from everlearn.cli.look import LISTS
 from everlearn.data import digits
 from everlearn.runs import Config
 from everlearn.runs.engine import Worker
-from everlearn.runs.folder import read_lines
 from tests.report_toys import write_run
 from tests.toys import until
 

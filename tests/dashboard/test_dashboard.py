@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from everlearn._kit.lines import last_line, opened
 from everlearn.dashboard import entry as entries
 from everlearn.dashboard import locks
 from everlearn.dashboard.details import Details
-from everlearn.dashboard.entry import Entry
+from everlearn.dashboard.entry import RunEntry
 from everlearn.dashboard.table import Table
-from everlearn.dashboard.tail import Tail, last_line, opened
 from everlearn.errors import EverlearnError
 from tests import report_toys as toys
 
@@ -93,30 +93,6 @@ def rows(table: Table) -> dict[str, dict[str, Any]]:
 # --- files ------------------------------------------------------------------------------------------
 
 
-def test_lines_are_read_once_and_only_whole(tmp_path: Path) -> None:
-    path, tail = tmp_path / "x.jsonl", Tail(tmp_path / "x.jsonl")
-    assert tail.read() == (False, [])
-    add(path, "one\ntw")
-    assert (tail.read(), tail.read()) == ((False, [b"one"]), (False, []))
-    assert last_line(path) == b"one"
-    add(path, "o\nthree\n")
-    assert tail.read() == (False, [b"two", b"three"])
-    path.write_text("one\n")  # shrunk
-    assert tail.read() == (True, [b"one"])
-    path.with_suffix(".new").write_text("uno\ndos\n")
-    os.replace(path.with_suffix(".new"), path)  # replaced, and longer than before
-    assert tail.read() == (True, [b"uno", b"dos"])
-    with open(path, "r+") as file:  # written over in place, and longer
-        file.write("eins\nzwei\ndrei\n")
-    assert tail.read() == (True, [b"eins", b"zwei", b"drei"])
-    path.unlink()
-    assert tail.read() == (True, [])
-    path.write_text("x" * 300_000 + "\n" + "y" * 100_000 + "\nhalf")
-    assert last_line(path, block=1 << 10) == b"y" * 100_000
-    path.write_text("half")
-    assert last_line(path) is None
-
-
 def test_pipes_and_links_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "secret").write_text("{}")
@@ -143,14 +119,14 @@ def test_a_run_that_fails_to_be_read_hides_no_other(
 ) -> None:
     for name in "abc":
         write(tmp_path / name)
-    usual = Entry.update
+    usual = RunEntry.update
 
-    def update(entry: Entry, *what: Any) -> bool:
+    def update(entry: RunEntry, *what: Any) -> bool:
         if entry.place == "b":
             raise RecursionError
         return usual(entry, *what)
 
-    monkeypatch.setattr(Entry, "update", update)
+    monkeypatch.setattr(RunEntry, "update", update)
     assert list(rows(Table(tmp_path))) == ["a", "c"]
     assert "b cannot be looked at" in caplog.text
 
@@ -239,7 +215,7 @@ def test_a_scan_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_details_follow_a_run_that_goes_on_and_one_written_anew(tmp_path: Path) -> None:
     made = write(tmp_path, upto=1)
-    details = Details(Entry(tmp_path, "run"), lambda _: [{"text": "look"}])
+    details = Details(RunEntry(tmp_path, "run"), lambda _: [{"text": "look"}])
     first = details.records(-1, -1)
     assert ([one["i"] for one in first["records"]], first["alarms"]) == ([1], [{"text": "look"}])
     assert first["records"][0]["confusion"] == made[0]["confusion"]
@@ -271,7 +247,7 @@ def test_details_follow_a_run_that_goes_on_and_one_written_anew(tmp_path: Path) 
 def test_lines_that_are_no_records_are_told_and_left_out(tmp_path: Path, text: str) -> None:
     write(tmp_path, upto=1)
     add(tmp_path / "records.jsonl", text + "\n")
-    details = Details(Entry(tmp_path, "run"), lambda _: [])
+    details = Details(RunEntry(tmp_path, "run"), lambda _: [])
     found = details.records(-1, -1)
     assert [one["i"] for one in found["records"]] == [1]
     assert "records.jsonl" in found["problem"] or "importance" in found["problem"]
@@ -282,7 +258,7 @@ def test_steps_are_thinned_to_logged_ones(tmp_path: Path) -> None:
     write(tmp_path, upto=0)
     add(tmp_path / "events.jsonl", "".join(line(event(1, step, 5000)) for step in range(1, 4001)))
     add(tmp_path / "events.jsonl", line(event(2, 1, loss=float("nan"))) + "{half")
-    details = Details(Entry(tmp_path, "run"), lambda _: [])
+    details = Details(RunEntry(tmp_path, "run"), lambda _: [])
     found = details.steps(1)["points"]
     assert (len(found) <= 600, found[-1][0]) == (True, 4000)
     assert all(one[2] == 2.0 / one[0] for one in found)

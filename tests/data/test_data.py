@@ -1,5 +1,6 @@
 """Real data: arrays, pickles of others, CIFAR, idx files, folders of images; whole, or refused by name."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -16,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from everlearn.data import folder as folder_module
+from everlearn._kit import locks
 from everlearn.data import images, limited_pickle, mapped
 from everlearn.data.arrays import npz, stratified
 from everlearn.data.cache import cached
@@ -75,12 +77,12 @@ def test_where_data_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         data_folder()
 
 
-@pytest.mark.parametrize("locks", [True, False])
-def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
-    """Where the system has locks, only one is ever inside; where it has none, work goes on all the same."""
+@pytest.mark.parametrize("there", [True, False])
+def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    """Where the disk has locks, only one is ever inside; where it has none, work goes on all the same."""
     inside, together = [], []
-    if not locks:
-        monkeypatch.setattr(folder_module, "fcntl", None)
+    if not there:
+        monkeypatch.setattr(locks, "take", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
 
     def enter(k: int) -> None:
         with locked(tmp_path / "lock"):
@@ -92,10 +94,21 @@ def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool) -> 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(enter, range(40)))
     assert len(together) == 40
-    assert not locks or set(together) == {1}
+    assert not there or set(together) == {1}
     assert names(tmp_path) == []
     with pytest.raises(DataError, match="No such file or directory"), locked(tmp_path / "nothing" / "lock"):
         pass
+
+
+def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("my only copy")
+    (tmp_path / "lock").symlink_to(tmp_path / "mine")
+    with (
+        pytest.raises(DataError, match=r"cannot be written to.*its lock is a symbolic link"),
+        locked(tmp_path / "lock"),
+    ):
+        pass
+    assert (tmp_path / "mine").read_text() == "my only copy"
 
 
 # The cache

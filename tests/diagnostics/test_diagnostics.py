@@ -20,7 +20,7 @@ from everlearn.diagnostics.alarm import named, percent
 from everlearn.diagnostics.mcnemar import mid_p
 from everlearn.diagnostics.shapes import shape
 from everlearn.errors import DataError
-from everlearn.records import Config, Event, Record, Run, read
+from everlearn.records import Event, Record, Run, RunConfig, read
 from everlearn.records.predictions import read_classes
 from tests import report_toys as toys
 from tests.report_toys import HOSTILE, Cells, write_run
@@ -72,7 +72,7 @@ def made(shapes: list[str], sizes: tuple[int, ...] = SIZES, strategy: str = "ewc
     batches = tuple(tuple(range(end - size, end)) for end, size in zip(arrived, sizes, strict=True))
     growing = fields.pop("growing", False)
     raw = {"hyperparameters": fields.pop("hyperparameters", {})}
-    config = Config(raw, "toy", strategy, 1, knobs=fields.pop("knobs", {}))
+    config = RunConfig(raw=raw, benchmark="toy", strategy=strategy, run=1, knobs=fields.pop("knobs", {}))
     events = fields.pop("events", ())
     records = []
     for i, name in enumerate(shapes, start=1):
@@ -85,8 +85,9 @@ def made(shapes: list[str], sizes: tuple[int, ...] = SIZES, strategy: str = "ewc
         extra = {key: value[i - 1] if isinstance(value, list) else value for key, value in fields.items()}
         records.append(
             Record(
-                "toy", strategy, 1, i, len(sizes), batches[i - 1], tuple(range(classes)), batches, 0.5, 0.5, matrix,
-                tuple(patterns), **extra,
+                benchmark="toy", strategy=strategy, run=1, i=i, of=len(sizes), classes=batches[i - 1],
+                order=tuple(range(classes)), batches=batches, accuracy=0.5, accuracy_seen=0.5, confusion=matrix,
+                patterns=tuple(patterns), **extra,
             )
         )  # fmt: skip
     return Run("toy", config, tuple(records), events)

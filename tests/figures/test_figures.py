@@ -30,7 +30,7 @@ from everlearn.figures import Series, saving, style
 from everlearn.figures.album import DRAWN
 from everlearn.figures.style import without_heading
 from everlearn.figures.table import escaped
-from everlearn.records import Config, read
+from everlearn.records import RunConfig, read
 from everlearn.records.groups import benchmarks
 from everlearn.report import pictures
 from everlearn.report.labels import by_folder
@@ -706,8 +706,9 @@ def test_the_table_tells_epochs_and_backward_transfer(hyperparameters: Any, word
 def test_the_paper_s_numbers(benchmark: str, network: str | None, strategy: str, value: str | None) -> None:
     from everlearn.figures.known import known
 
-    assert known(Config({}, benchmark, strategy, 1, network=network)) == value
-    assert known(Config({}, benchmark, strategy, 1, network=network, held_out=0.1)) is None
+    asked: dict[str, Any] = {"raw": {}, "benchmark": benchmark, "strategy": strategy, "run": 1, "network": network}
+    assert known(RunConfig(**asked)) == value
+    assert known(RunConfig(**asked, held_out=0.1)) is None
     assert known(None) is None
 
 

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.long_stream import BATCHES, CLASSES, STRATEGIES, batch, learner
 from everlearn import Strategy
+from everlearn._kit.lines import read_lines
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.runs import Config, folder, run
 from tests.toys import leaves, live_tensors, storages, toy_benchmark
@@ -105,11 +106,11 @@ def check_formula(strategy: str, chosen: Strategy) -> None:
 
 def test_a_run_reads_its_records_as_often_however_long_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BENCHMARKS, "digits", toy_benchmark())
-    read, reads = folder.read_lines, list[Path]()
+    reads = list[Path]()
 
     def count(path: Path) -> list[dict[str, Any]]:
         reads.append(path)
-        return read(path)
+        return read_lines(path)
 
     monkeypatch.setattr(folder, "read_lines", count)
     counts = []

@@ -18,6 +18,7 @@ from mlflow.tracking import MlflowClient
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from everlearn._kit.lines import read_lines
 from everlearn._kit.state import load_state
 from everlearn.cli import main
 from everlearn.errors import ConfigError, LogWarning, NotFiniteError
@@ -28,7 +29,6 @@ from everlearn.loggers.tensorboard import TensorBoard
 from everlearn.recipes.presets import preset
 from everlearn.runs import Config, run
 from everlearn.runs.engine import run_all, run_folder
-from everlearn.runs.folder import read_lines
 from tests.toys import assert_same_state
 
 QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}

@@ -1,5 +1,6 @@
 """The report: its numbers are the records', nothing in it is obeyed, and a real browser opens it in peace."""
 
+import base64
 import json
 import math
 import re
@@ -7,17 +8,19 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from everlearn import figures, report
 from everlearn.errors import EverlearnError
 from everlearn.records import names
-from everlearn.report import png
+from everlearn.report.colours import EMPTY, colours, picture
 from everlearn.report.labels import by_folder
 from tests import report_toys as toys
 from tests.report_toys import BENCHMARKS, HOSTILE, STRATEGIES, Cells, Written, chromium, opened, said, write_run
@@ -88,9 +91,25 @@ def test_means_and_deviations_by_hand(tmp_path: Path) -> None:
 def test_matrices_are_the_records(full: Full) -> None:
     text = full[0].read_text()
     confusion = np.array(full[1]["digits", "ar1"][0][1]["confusion"])
-    uri = png.picture(confusion / confusion.sum(axis=1, keepdims=True))
+    uri = picture(confusion / confusion.sum(axis=1, keepdims=True))
     assert f'href="{uri}"' in text
     assert text.count('<li data-batch="') == len(STRATEGIES) * (9 + 3)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (50, 50), (1, 252), (0, 0)])
+def test_a_picture_has_a_pixel_a_cell_in_the_one_scale(shape: tuple[int, int]) -> None:
+    """By hand: a share s has the colour round(62 √s) of the scale, and what is not there the last one."""
+    rng = np.random.default_rng(0)
+    shares = rng.random(shape)
+    shares[rng.random(shape) < 0.3] = np.nan
+    kind, data = picture(shares).split(",")
+    assert kind == "data:image/png;base64"
+    with Image.open(BytesIO(base64.b64decode(data))) as image:
+        assert (image.format, image.mode) == ("PNG", "P")
+        cells, pixels = np.asarray(image), np.asarray(image.convert("RGB"))
+    expected = [[EMPTY if math.isnan(s) else round(62 * math.sqrt(s)) for s in row] for row in shares.tolist()]
+    assert cells.tolist() == (expected or [[EMPTY]])
+    np.testing.assert_array_equal(pixels, colours()[cells])
 
 
 def test_nothing_in_a_record_is_obeyed(tmp_path: Path) -> None:

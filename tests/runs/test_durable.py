@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 
+from everlearn._kit.lines import append_line, read_lines
 from everlearn._kit.state import load_state
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.cli import main
 from everlearn.errors import ConfigError, RunError, RunWarning
 from everlearn.learning.learner import Step
 from everlearn.runs import Config, RunFolder, run
-from everlearn.runs.folder import append_line, read_lines
 from tests.kills import assert_same_end, without_times
 from tests.toys import toy_benchmark
 

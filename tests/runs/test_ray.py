@@ -24,18 +24,18 @@ import pytest
 import torch
 
 from everlearn import report
+from everlearn._kit.lines import append_line, line_of, read_lines
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
 from everlearn.data.images import SpoiltError
 from everlearn.errors import ConfigError, DataError, RunError, RunWarning
 from everlearn.experiments.reproduce import Order, reproduce
 from everlearn.runs import Config, RunFolder, run
-from everlearn.runs.cluster import RayEngine, engine, job, learner, parcels, scheduler
+from everlearn.runs.cluster import RayEngine, actor, engine, job, parcels, scheduler
+from everlearn.runs.cluster.actor import Actor, End, News
 from everlearn.runs.cluster.engine import has_token
-from everlearn.runs.cluster.learner import End, Learner, News
 from everlearn.runs.cluster.parcels import Change, Outbox, Parcel, deliver, pack, unpack
 from everlearn.runs.engine import LocalEngine, engine_of, run_folder
-from everlearn.runs.folder import append_line, line_of, read_lines
 from everlearn.tuning import Search, search_all
 from everlearn.weights import save_weights
 from tests.toys import assert_same_state, until
@@ -423,7 +423,7 @@ def test_a_worker_that_failed_of_something_unknown_is_not_given_another_run(
 ) -> None:
     ray = NoRay()
     scheduling = scheduler.Scheduler(ray, None)
-    worker = scheduler.Worker("handle", (1.0, 0.0), pid=1, job=job.Job(Config("digits", "naive"), tmp_path, 30.0))
+    worker = scheduler.RayWorker("handle", (1.0, 0.0), pid=1, job=job.Job(Config("digits", "naive"), tmp_path, 30.0))
     end = End(how="failed", kind=kind, error="CUDA error", warned=[], place="")
     scheduling._heed(worker, {"parcel": parcels.nothing(), "end": end})
     assert scheduling._idle == ([worker] if kept else [])
@@ -614,8 +614,8 @@ def test_a_full_disk_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(learner, "unpack", full)
-    end = Learner().learn(1, "{}", {}, None)["end"]
+    monkeypatch.setattr(actor, "unpack", full)
+    end = Actor().learn(1, "{}", {}, None)["end"]
     assert end is not None
     assert (end["how"], end["kind"]) == ("failed", "RunError")
     assert f"got {socket.gethostname()}, {tempfile.gettempdir()} (No space left on device)" in end["error"]
@@ -627,8 +627,8 @@ def test_a_bad_image_over_there_is_an_error_of_data_here(monkeypatch: pytest.Mon
     def bad(*_: object) -> None:
         raise SpoiltError("This image cannot be read: a.png")
 
-    monkeypatch.setattr(learner, "unpack", bad)
-    end = Learner().learn(1, "{}", {}, None)["end"]
+    monkeypatch.setattr(actor, "unpack", bad)
+    end = Actor().learn(1, "{}", {}, None)["end"]
     assert end is not None
     one = job.Job(Config("digits", "naive"), tmp_path, 30.0)
     one.end(end)

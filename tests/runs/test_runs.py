@@ -1,5 +1,6 @@
 """Runs: records by contract, resuming bit for bit, and a folder that is refused to others."""
 
+import errno
 import json
 import os
 import signal
@@ -9,11 +10,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
+from everlearn._kit import locks
+from everlearn._kit.lines import read_lines
 from everlearn._kit.state import load_state
 from everlearn.benchmarks import BENCHMARKS
 from everlearn.errors import ConfigError, DataError, RunError
@@ -21,7 +25,7 @@ from everlearn.learning.learner import Learner, Step
 from everlearn.recipes.presets import SETTINGS, preset, with_knobs
 from everlearn.runs import Config, RunFolder, measure, run, runner, stopping
 from everlearn.runs.config import knobs_from, plain
-from everlearn.runs.folder import is_finished, read_lines
+from everlearn.runs.folder import is_finished
 from everlearn.runs.stopping import stop_signals
 from tests.kills import without_times
 from tests.toys import assert_same_state, toy_benchmark
@@ -234,6 +238,37 @@ def test_one_process_a_run(tmp_path: Path) -> None:
     holder.wait()
     holder.stdout.close()
     assert len(run(config(batches=1), tmp_path)) == 1
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(tmp_path: Path) -> None:
+    run_, mine = tmp_path / "run", tmp_path / "mine"
+    run_.mkdir()
+    mine.write_text("my only copy")
+    for target, there in ((mine, True), (tmp_path / "nothing", False)):
+        (run_ / "lock").symlink_to(target)
+        with pytest.raises(RunError, match=r"cannot be used.*its lock is a symbolic link"), RunFolder(run_).locked():
+            pass
+        assert target.exists() == there
+        (run_ / "lock").unlink()
+    assert mine.read_text() == "my only copy"
+
+
+def test_a_lock_stays_under_its_name_with_what_it_holds(tmp_path: Path) -> None:
+    """Also a hard link, which looks like any other file."""
+    mine = tmp_path / "mine"
+    mine.write_text("my only copy")
+    os.link(mine, tmp_path / "lock")
+    for _ in range(2):
+        with RunFolder(tmp_path).locked(), pytest.raises(RunError, match="another process"):
+            RunFolder(tmp_path).locked().__enter__()
+    assert os.path.samefile(mine, tmp_path / "lock")
+    assert mine.read_text() == "my only copy"
+
+
+def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "take", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+    with pytest.raises(RunError, match=r"cannot be used.*No locks available"), RunFolder(tmp_path).locked():
+        pass
 
 
 def test_seeds_and_threads_are_settled_by_the_config(tmp_path: Path) -> None:

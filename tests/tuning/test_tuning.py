@@ -15,13 +15,14 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from everlearn._kit.lines import append_line, read_lines
 from everlearn.benchmarks import prepare
 from everlearn.cli import main
 from everlearn.errors import ConfigError, RunError, RunWarning
 from everlearn.recipes.presets import preset, with_knobs
 from everlearn.regularisers import SI
 from everlearn.runs import Config, run
-from everlearn.runs.folder import append_line, one_process, read_lines
+from everlearn.runs.folder import one_process
 from everlearn.tuning import Search
 from everlearn.tuning.search import Score, import_optuna, journal
 from everlearn.tuning.space import Range, Space

@@ -33,9 +33,9 @@ from everlearn.weights import (
     CAFFE,
     NETWORKS,
     TORCHVISION,
-    Entry,
     Known,
     Layout,
+    TensorEntry,
     import_weights,
     load_weights,
     read_about,
@@ -562,19 +562,19 @@ def test_the_report_of_a_halved_fc6_exactly() -> None:
     before = frozen_copy(network)
     report = import_weights(network, blobs, CAFFE)
     assert report.matched == [
-        Entry("trunk.conv1.weight", (4, 3, 3, 3), "conv1[0]", (4, 3, 3, 3)),
-        Entry("trunk.conv1.bias", (4,), "conv1[1]", (4,)),
-        Entry("trunk.conv2.weight", (6, 2, 3, 3), "conv2[0]", (6, 2, 3, 3)),
-        Entry("trunk.conv2.bias", (6,), "conv2[1]", (6,)),
+        TensorEntry("trunk.conv1.weight", (4, 3, 3, 3), "conv1[0]", (4, 3, 3, 3)),
+        TensorEntry("trunk.conv1.bias", (4,), "conv1[1]", (4,)),
+        TensorEntry("trunk.conv2.weight", (6, 2, 3, 3), "conv2[0]", (6, 2, 3, 3)),
+        TensorEntry("trunk.conv2.bias", (6,), "conv2[1]", (6,)),
     ]
     assert report.reshaped == []
     assert report.fresh == [
-        Entry("trunk.fc6.weight", (5, 6), "fc6[0]", (1, 1, 10, 6), "another shape"),
-        Entry("trunk.fc6.bias", (5,), "fc6[1]", (1, 1, 1, 10), "another shape"),
-        Entry("outputs.0.layer.weight", (3, 5), "fc8[0]", (1000, 10), "another shape"),
-        Entry("outputs.0.layer.bias", (3,), "fc8[1]", (1000,), "another shape"),
+        TensorEntry("trunk.fc6.weight", (5, 6), "fc6[0]", (1, 1, 10, 6), "another shape"),
+        TensorEntry("trunk.fc6.bias", (5,), "fc6[1]", (1, 1, 1, 10), "another shape"),
+        TensorEntry("outputs.0.layer.weight", (3, 5), "fc8[0]", (1000, 10), "another shape"),
+        TensorEntry("outputs.0.layer.bias", (3,), "fc8[1]", (1000,), "another shape"),
     ]
-    assert report.unused == [Entry(None, None, "fc7[0]", (2, 2), "no such layer in the network")]
+    assert report.unused == [TensorEntry(None, None, "fc7[0]", (2, 2), "no such layer in the network")]
     assert str(report).splitlines() == [
         "in the network          shape    in the file  shape     fate",
         "----------------------  -------  -----------  --------  ------------------------------------",
@@ -679,7 +679,7 @@ def test_a_layer_lacks_a_part_or_has_one_too_many() -> None:
             import_weights(network, blobs, CAFFE)
         assert_unchanged(network, before)
     report = import_weights(network, extra, CAFFE, strict=False)
-    assert report.unused == [Entry(None, None, "conv1[2]", (1,), "trunk.conv1 has no blob 2")]
+    assert report.unused == [TensorEntry(None, None, "conv1[2]", (1,), "trunk.conv1 has no blob 2")]
 
 
 def test_nothing_that_fits_is_an_error() -> None:
@@ -773,7 +773,7 @@ def test_files_from_before_batch_norm_counted() -> None:
     tensors = {name: t for name, t in theirs.state_dict().items() if "num_batches" not in name}
     network = wrap(Residual(), ["fc"], torch.zeros(1, 3, 8, 8))
     report = import_weights(network, tensors, TORCHVISION)
-    assert report.fresh == [Entry("trunk.bn1.num_batches_tracked", (), None, None, "not in the file")]
+    assert report.fresh == [TensorEntry("trunk.bn1.num_batches_tracked", (), None, None, "not in the file")]
     assert torch.equal(network.state_dict()["trunk.bn1.weight"], theirs.bn1.weight)
     del tensors["bn1.running_mean"]
     with pytest.raises(DataError, match=r"expected trunk.bn1.running_mean \[4\], got nothing"):

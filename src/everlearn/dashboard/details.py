@@ -5,10 +5,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from everlearn.dashboard.entry import LARGEST, Entry, short
-from everlearn.dashboard.tail import Tail, opened, parsed
+from everlearn._kit.lines import Json, Tail, opened, parsed
+from everlearn.dashboard.entry import LARGEST, RunEntry, short
 from everlearn.diagnostics import alarms
 from everlearn.diagnostics.importance import check_importance
 from everlearn.errors import DataError
@@ -21,7 +20,6 @@ KEPT = 48
 """Runs of which everything stays in memory; the page compares half as many."""
 
 _RAW = ("F", "F_i")
-Json = dict[str, Any]
 Alarms = Callable[[Path], list[Json]]
 """What there is to look at in a run, given its folder, as JSON objects with a `text`."""
 
@@ -38,7 +36,7 @@ def alarms_of(folder: Path) -> list[Json]:
 class Details:
     """One run in full."""
 
-    def __init__(self, entry: Entry, alarms: Alarms) -> None:
+    def __init__(self, entry: RunEntry, alarms: Alarms) -> None:
         self.entry = entry
         self.generation = 0  # another one: forget what was sent
         self.problem: str | None = None
@@ -84,7 +82,7 @@ class Details:
         return {
             "place": short(self.entry.place, 1000),
             "config": _object(path / "config.json"),
-            "records": [record for record in map(parsed, lines) if record is not None],
+            "records": [record for line in lines if (record := parsed(line, finite=True)) is not None],
         }
 
     def _read_records(self) -> None:
@@ -92,7 +90,7 @@ class Details:
         if anew:
             self._begin_anew()
         for line in lines:
-            data = parsed(line)
+            data = parsed(line, finite=True)
             try:
                 record = record_of(data or {}, "a line of records.jsonl")
                 check_importance(record)
@@ -114,7 +112,7 @@ class Details:
         if anew:
             self._steps = {}
         for line in lines:
-            data = parsed(line)
+            data = parsed(line, finite=True)
             event = event_of(data, "events.jsonl") if data else None
             if event:
                 self._steps.setdefault(event.i, []).append(event)
@@ -180,7 +178,7 @@ def _importance(found: Json) -> Json:
 def _object(path: Path) -> Json | None:
     try:
         with opened(path) as file:
-            return parsed(file.read(LARGEST))
+            return parsed(file.read(LARGEST), finite=True)
     except OSError:
         return None
 
@@ -193,7 +191,7 @@ class Shelf:
         self._kept: OrderedDict[str, Details] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, entry: Entry) -> Details:
+    def of(self, entry: RunEntry) -> Details:
         """The details of a run."""
         with self._lock:
             found = self._kept.pop(entry.id, None)

@@ -2,18 +2,16 @@
 
 import hashlib
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from everlearn._kit.lines import last_line, opened, parsed
 from everlearn.dashboard import locks as lk
 from everlearn.dashboard.status import Pace, left, status
-from everlearn.dashboard.tail import last_line, opened, parsed
 from everlearn.errors import DataError
-from everlearn.records import fields as f
 from everlearn.records import names
-from everlearn.records.reading import Event, event_of
+from everlearn.records.reading import Event, Outcome, RunPlan, event_of, outcome_of, plan_of, without_matrices
 from everlearn.report.markup import plain
 
 FILES = ("config.json", "records.jsonl", "events.jsonl", "lock")
@@ -34,18 +32,6 @@ def short(text: object, most: int = 120) -> str:
     return clean if len(clean) <= most else clean[: most - 1] + "…"
 
 
-_MATRICES = re.compile(rb'"confusion(?:_mt)?"\s*:\s*\[[\[\]\d,\s]*\]')
-
-
-def light(line: bytes) -> bytes:
-    """A record's line without its matrices, which are most of it and which no list shows: parsed ten times as fast.
-
-    >>> light(b'{"i": 1, "confusion": [[1, 2], [3, 4]], "confusion_mt": [[1]], "lam": [0]}')
-    b'{"i": 1, "confusion":0, "confusion":0, "lam": [0]}'
-    """
-    return _MATRICES.sub(b'"confusion":0', line)
-
-
 def id_of(place: str) -> str:
     """What the page calls a run: a name for its place that is no path."""
     return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -56,39 +42,14 @@ def stamp(file: os.stat_result | None) -> str:
     return "" if file is None else f"{file.st_ino:x}.{file.st_size:x}.{file.st_mtime_ns:x}"
 
 
-@dataclass(frozen=True)
-class Made:
-    """What the list says of config.json."""
-
-    benchmark: str
-    strategy: str
-    run: int
-    batches: int | None
-    synthetic: bool
-
-
-@dataclass(frozen=True)
-class Newest:
-    """What the list says of the last record."""
-
-    benchmark: str
-    strategy: str
-    run: int
-    i: int
-    of: int
-    accuracy: float
-    accuracy_seen: float
-    seconds: float | None
-
-
 @dataclass
-class Entry:
+class RunEntry:
     """A run and what was last read of it. version: when its row last changed."""
 
     path: Path
     place: str
-    made: Made | None = None
-    newest: Newest | None = None
+    plan: RunPlan | None = None
+    newest: Outcome | None = None
     event: Event | None = None
     epochs: int | None = None
     was_held: bool = False
@@ -122,19 +83,13 @@ class Entry:
     # --- files --------------------------------------------------------------------------------------
 
     def _config(self, file: os.stat_result | None) -> None:
-        self.made = None
+        self.plan = None
         try:
             if file is None:
                 return
             with opened(self.path / "config.json") as text:
-                read = f.Fields(parsed(text.read(LARGEST)) or {}, "config.json")
-            self.made = Made(
-                benchmark=read.need("benchmark", f.text),
-                strategy=read.need("strategy", f.text),
-                run=read.need("run", f.count),
-                batches=read.may("batches", f.position, None),
-                synthetic=read.data.get("synthetic") is True,
-            )
+                data = parsed(text.read(LARGEST), finite=True)
+            self.plan = plan_of(data or {}, "config.json")
         except (OSError, DataError) as error:
             self.problems["config.json"] = short(error, 300)
 
@@ -144,18 +99,8 @@ class Entry:
             line = last_line(self.path / "records.jsonl") if file is not None else None
             if line is None:
                 return
-            read = f.Fields(parsed(light(line)) or {}, "the last line of records.jsonl")
-            train, test = (read.may(name, f.number, None) for name in ("seconds_train", "seconds_eval"))
-            self.newest = Newest(
-                benchmark=read.need("benchmark", f.text),
-                strategy=read.need("strategy", f.text),
-                run=read.need("run", f.count),
-                i=read.need("i", f.position),
-                of=read.need("of", f.position),
-                accuracy=read.need("accuracy", f.share),
-                accuracy_seen=read.need("accuracy_seen", f.share),
-                seconds=None if train is None else train + (test or 0.0),
-            )
+            data = parsed(without_matrices(line), finite=True)
+            self.newest = outcome_of(data or {}, "the last line of records.jsonl")
         except (OSError, DataError) as error:
             self.problems["records.jsonl"] = short(error, 300)
 
@@ -167,7 +112,7 @@ class Entry:
             line = last_line(self.path / "events.jsonl", block=1 << 12)
         except OSError:
             return
-        data = parsed(line or b"")
+        data = parsed(line or b"", finite=True)
         self.event = event_of(data, "events.jsonl") if data else None
         if data and self.event:
             epochs = data.get("epochs")
@@ -177,14 +122,14 @@ class Entry:
     # --- the row ------------------------------------------------------------------------------------
 
     @property
-    def named(self) -> Made | Newest | None:
+    def named(self) -> RunPlan | Outcome | None:
         """Who says what the run is called; None for some other program's folder."""
-        return self.newest or self.made
+        return self.newest or self.plan
 
     @property
     def planned(self) -> int | None:
         """How many batches the run is to learn, None while nothing tells."""
-        asked = self.made.batches if self.made else None
+        asked = self.plan.batches if self.plan else None
         if self.newest is None:
             return asked
         return min(self.newest.of, asked or self.newest.of)
@@ -211,7 +156,7 @@ class Entry:
             "place": short(self.place, 160),
             "benchmark": short(named.benchmark if named else "?"),
             "synthetic": names.is_synthetic(named.benchmark if named else "")
-            or bool(self.made and self.made.synthetic),
+            or bool(self.plan and self.plan.synthetic),
             "strategy": short(names.spelt(strategy)),
             "look": {"colour": look.colour, "dash": look.dash, "marker": look.marker},
             "bound": strategy == names.UPPER_BOUND,
@@ -238,7 +183,7 @@ class Entry:
         found = left(
             done=self.newest.i if self.newest else 0,
             planned=self.planned,
-            seconds=self.newest.seconds if self.newest else None,
+            seconds=_seconds(self.newest),
             step=step,
             pace=self.pace.steps_per_second if event and self.pace.i == event.i else None,
         )
@@ -258,3 +203,10 @@ class Entry:
             "left_batch": found.batch if told else None,
             "left": found.run if told else None,
         }
+
+
+def _seconds(newest: Outcome | None) -> float | None:
+    """What the newest batch took, as far as its record tells."""
+    if newest is None or newest.seconds_train is None:
+        return None
+    return newest.seconds_train + (newest.seconds_eval or 0.0)

@@ -33,7 +33,7 @@ from everlearn.dashboard.guard import Guard, is_loopback
 from everlearn.dashboard.table import Table, Watch
 from everlearn.errors import ConfigError, RunError, sentence
 from everlearn.records import names
-from everlearn.report import png
+from everlearn.report.colours import colours
 
 MOST = 24
 """Runs that are compared at a time."""
@@ -119,9 +119,9 @@ def _assets() -> dict[str, tuple[bytes, str]]:
     """The page's files by name, with their tags. Colours and names are the report's."""
     folder = files("everlearn.dashboard") / "page"
     found = {one.name: one.read_bytes() for one in folder.iterdir() if Path(one.name).suffix in TYPES}
-    colours = (files("everlearn.report") / "style.css").read_text(encoding="utf-8").split("\n* {")[0]
-    found["colours.css"] = colours.encode()
-    look = {"SCALE": png.colours().tolist(), "DASHES": names.DASHES, "MARKERS": names.MARKERS, "MOST": MOST}
+    style = (files("everlearn.report") / "style.css").read_text(encoding="utf-8")
+    found["colours.css"] = style.split("\n* {")[0].encode()
+    look = {"SCALE": colours().tolist(), "DASHES": names.DASHES, "MARKERS": names.MARKERS, "MOST": MOST}
     found["look.js"] = "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in look.items()).encode()
     return {name: (body, f'"{sha256(body).hexdigest()[:20]}"') for name, body in found.items()}
 

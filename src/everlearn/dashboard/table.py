@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.dashboard import locks as lk
-from everlearn.dashboard.entry import FILES, Entry, Stats, id_of
+from everlearn.dashboard.entry import FILES, RunEntry, Stats, id_of
 
 DEEPEST = 12
 """Folders within folders."""
@@ -28,7 +28,7 @@ class Table:
         self.boot = secrets.token_hex(6)
         self.version = 0
         self.scanned = False
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, RunEntry] = {}
         self._gone: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -49,7 +49,7 @@ class Table:
             self.scanned = True
 
     def _look(self, path: Path, place: str, files: Stats, locks: lk.Held | None, now: float) -> None:
-        entry = self._entries.get(id_of(place)) or Entry(path, place)
+        entry = self._entries.get(id_of(place)) or RunEntry(path, place)
         differs = entry.update(files, locks, now)
         with self._lock:
             if entry.row is None:
@@ -65,7 +65,7 @@ class Table:
             self.version += 1
             self._gone[gone] = self.version
 
-    def entry(self, id: str) -> Entry | None:  # noqa: A002
+    def entry(self, id: str) -> RunEntry | None:  # noqa: A002
         """The run of an id."""
         with self._lock:
             return self._entries.get(id)

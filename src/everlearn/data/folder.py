@@ -5,12 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from everlearn._kit import locks
 from everlearn.errors import DataError, sentence
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: there, two first runs at once may fetch the same file twice
-    fcntl = None  # type: ignore[assignment]
 
 
 def data_folder() -> Path:
@@ -55,13 +51,12 @@ def locked(path: Path) -> Iterator[None]:
     """
     while True:
         try:
-            file = open(path, "ab")  # noqa: SIM115
+            file = locks.opened(path)
         except OSError as error:
             raise unwritable(path, error) from error
         with file:
-            if fcntl is not None:
-                with suppress(OSError):  # some network drives have no locks
-                    fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(OSError):  # some network drives have no locks
+                locks.take(file, wait=True)
             if not _is(path, file.fileno()):
                 continue  # the one before us has removed it: what we hold is no longer the lock
             try:
@@ -84,16 +79,13 @@ def is_locked(path: Path) -> bool:
     True
     False
     """
-    if fcntl is None:
-        return path.exists()
     try:
-        with open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(path, "rb", buffering=0) as file:
+            return not locks.take(file)
     except FileNotFoundError:
         return False
-    except OSError:  # held, or a network drive that has no locks
+    except OSError:  # a network drive that has no locks
         return True
-    return False
 
 
 def _is(path: Path, handle: int) -> bool:

@@ -5,7 +5,6 @@ While it is made the array is called `NAME.npy.part`; it gets its name `NAME.npy
 is, so a process may be killed at any moment: the next one checks the finished chunks and makes only the others.
 """
 
-import json
 import mmap
 import os
 import platform
@@ -23,7 +22,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from tqdm import tqdm
 
-from everlearn._kit.files import append, sync_folder, write_atomically
+from everlearn._kit.files import sync_folder, write_atomically
+from everlearn._kit.lines import append_line, line_of, read_lines
 from everlearn.data.folder import locked, made, unwritable
 from everlearn.data.source import Array
 from everlearn.errors import DataError, sentence
@@ -137,7 +137,7 @@ def _make(file: _File, rows: Rows, unit: str, spoilt_by: tuple[type[Exception], 
         _fill(file, rows, missing, unit)
         os.replace(file.part, file.path)
         sync_folder(file.path.parent)
-        _append(file, {"checked": _stamp(file.path)})
+        append_line(file.sums, {"checked": _stamp(file.path)}, sync=True)
     except spoilt_by:
         file.part.unlink(missing_ok=True)
         file.sums.unlink(missing_ok=True)
@@ -149,12 +149,12 @@ def _make(file: _File, rows: Rows, unit: str, spoilt_by: tuple[type[Exception], 
 def _begin(file: _File) -> dict[int, int]:
     """The sums of the chunks that are really there; whatever else an earlier process left is dropped."""
     done: dict[int, int] = {}
-    if file.part.exists() and (lines := _lines(file)) and lines[0] == file.first_line:
+    if file.part.exists() and (lines := read_lines(file.sums)) and lines[0] == file.first_line:
         done = {k: crc for k, crc in _finished(lines).items() if file.sum_of(file.part, k) == crc}
     else:
         file.part.write_bytes(file.header)
     lines = [file.first_line, *({"chunk": k, "crc32": crc} for k, crc in done.items())]
-    write_atomically(file.sums, b"".join(map(_line, lines)))
+    write_atomically(file.sums, b"".join(map(line_of, lines)))
     return done
 
 
@@ -194,7 +194,7 @@ def _write(file: _File, part: BinaryIO, k: int, data: Array) -> None:
     part.write(data.data)
     part.flush()
     os.fsync(part.fileno())
-    _append(file, {"chunk": k, "crc32": zlib.crc32(data.data)})
+    append_line(file.sums, {"chunk": k, "crc32": zlib.crc32(data.data)}, sync=True)
 
 
 # --- opening -----------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _map(path: Path) -> Array:
 
 def _check(file: _File, whole: bool) -> None:
     """Check the length and all chunks, or a few of them where nobody has touched the file since all were checked."""
-    lines, stamp = _lines(file), _stamp(file.path)
+    lines, stamp = read_lines(file.sums), _stamp(file.path)
     sums = _finished(lines)
     if stamp[0] != file.size or lines[:1] != [file.first_line] or len(sums) != len(file.chunks):
         raise _damaged(file, f"{stamp[0]:,} bytes, and sums of {len(sums)} chunks")
@@ -239,7 +239,7 @@ def _check(file: _File, whole: bool) -> None:
             raise _damaged(file, f"rows {start} to {stop - 1} with other bytes than were written")
     if not untouched:
         with suppress(OSError):  # where nothing can be written, all is checked again next time
-            _append(file, {"checked": stamp})
+            append_line(file.sums, {"checked": stamp}, sync=True)
 
 
 def _stamp(path: Path) -> list[int]:
@@ -259,29 +259,6 @@ def _damaged(file: _File, got: str) -> DataError:
 
 
 # --- sums --------------------------------------------------------------------------------------------
-
-
-def _line(value: dict[str, Any]) -> bytes:
-    return json.dumps(value).encode() + b"\n"
-
-
-def _append(file: _File, value: dict[str, Any]) -> None:
-    append(file.sums, _line(value), sync=True)
-
-
-def _lines(file: _File) -> list[dict[str, Any]]:
-    """All whole lines of the sums; what follows one that was cut short is not there."""
-    values: list[dict[str, Any]] = []
-    content = file.sums.read_bytes() if file.sums.exists() else b""
-    for line in content.splitlines(keepends=True):
-        try:
-            value = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            break
-        values.append(value)
-    return values
 
 
 def _finished(lines: list[dict[str, Any]]) -> dict[int, int]:

@@ -1,6 +1,6 @@
 """What the paper says in numbers. Its curves are images: where its text gives no number, there is none here."""
 
-from everlearn.records import Config
+from everlearn.records import RunConfig
 
 _NC = ("core50", "core50-nc")
 _WHOLE = ("core50-whole",)
@@ -25,10 +25,11 @@ _SIZES = ("-128", "-cifar10")
 """Ends of networks' names that say for what images or from what weights; the paper has no other variant."""
 
 
-def known(config: Config | None) -> str | None:
+def known(config: RunConfig | None) -> str | None:
     """What the paper's text says in numbers of such a run: its final accuracy in per cent, or words; else None.
 
-    >>> known(Config({}, "core50", "ar1", 1, network="googlenet")), known(Config({}, "core50", "ewc", 1))
+    >>> run = {"raw": {}, "benchmark": "core50", "run": 1}
+    >>> known(RunConfig(**run, strategy="ar1", network="googlenet")), known(RunConfig(**run, strategy="ewc"))
     ('about 70', None)
     """
     if config is None or config.held_out:

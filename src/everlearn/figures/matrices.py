@@ -14,8 +14,8 @@ from everlearn.figures.series import Series, first_of, missing
 from everlearn.figures.style import FIRM, INK, QUIET, RULE, WIDTH, B, shares_map, sheet, styled
 from everlearn.figures.style import text as drawn
 from everlearn.records import Record
+from everlearn.report.colours import by_row
 from everlearn.report.matrices import chosen
-from everlearn.report.png import by_row
 
 MOST = 10
 """So many matrices at most in a strip; of a longer stream, some batches are chosen."""

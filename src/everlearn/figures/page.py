@@ -8,14 +8,14 @@ from everlearn.figures.album import DRAWN
 from everlearn.figures.inline import inline_svg
 from everlearn.figures.series import ordered, series_of
 from everlearn.figures.style import note_of, without_heading
-from everlearn.records.groups import Benchmark
+from everlearn.records.groups import Comparison
 from everlearn.report.pictures import NAMES, Picture
 
 NO_OPTIONS: Mapping[str, Mapping[str, Any]] = {}
 
 
 def pictures(
-    bench: Benchmark,
+    bench: Comparison,
     prefix: str,
     order: Sequence[str] = (),
     asked: Collection[str] = (),

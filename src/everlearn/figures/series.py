@@ -7,7 +7,7 @@ from typing import Literal
 
 from everlearn.errors import DataError, sentence
 from everlearn.records import Run, read
-from everlearn.records.groups import Benchmark, Group, benchmarks
+from everlearn.records.groups import Comparison, Group, benchmarks
 from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
 from everlearn.report.joined import JOINED, together
 
@@ -35,7 +35,7 @@ class Series:
         return self.group.knows_task
 
 
-def series_of(bench: Benchmark) -> list[Series]:
+def series_of(bench: Comparison) -> list[Series]:
     """A series for each strategy and configuration, best first, as on the page."""
     return [Series(group.title, group.look, group, bench.title) for group in bench.groups]
 

@@ -19,8 +19,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from everlearn.records.names import DASHES, Look
 from everlearn.report.axes import batch_ticks
+from everlearn.report.colours import EMPTY, colours
 from everlearn.report.markup import plain
-from everlearn.report.png import EMPTY, colours
 
 DPI = 200
 WIDTH = 7.2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from everlearn.figures.known import known
 from everlearn.figures.series import Series, first_of
-from everlearn.records import Config
+from everlearn.records import RunConfig
 from everlearn.report.markup import plain
 from everlearn.report.tables import DEVIATION, runs_of, written
 
@@ -39,7 +39,7 @@ def _row(one: Series) -> tuple[str, ...]:
     return escaped(one.label), runs_of(group), _epochs(config), *numbers, known(config) or "—"
 
 
-def _epochs(config: Config | None) -> str:
+def _epochs(config: RunConfig | None) -> str:
     """On B_1 and on later batches, as config.json has them; a dash for runs of versions that did not write them."""
     learnt = config.hyperparameters if config else {}
     both = [learnt.get(f"training.{phase}.epochs") for phase in ("first", "later")]

@@ -1,6 +1,5 @@
 """Fields of JSON objects, checked where they enter."""
 
-import json
 import math
 import reprlib
 from collections.abc import Callable, Mapping
@@ -10,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn._kit.lines import Json, objects, parsed, whole_lines
 from everlearn.errors import DataError, sentence
 
 T = TypeVar("T")
-Json = dict[str, Any]
 
 
 def number(x: Any) -> float:
@@ -141,33 +140,20 @@ class Fields:
 
 def read_object(path: Path, where: str) -> Json:
     """The one JSON object in a file."""
-    data = _parsed(path.read_bytes())
-    if not isinstance(data, dict):
+    data = parsed(path.read_bytes())
+    if data is None:
         raise _damaged(where)
     return data
 
 
-def read_lines(path: Path, where: str, *, strict: bool = True) -> list[tuple[Json, str]]:
+def read_objects(path: Path, where: str, *, strict: bool = True) -> list[tuple[Json, str]]:
     """The JSON objects of a file, one a line, each with where it stands. A last line cut short is left out.
 
     strict: whether another line that cannot be read is an error, or is left out too.
     """
-    found: list[tuple[Json, str]] = []
-    for k, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
-        data = _parsed(line)
-        if isinstance(data, dict):
-            found.append((data, f"{where}, line {k}"))
-        elif strict and line.strip():
-            raise _damaged(f"{where}, line {k},")
-    return found
-
-
-def _parsed(data: bytes) -> object:
-    try:
-        parsed: object = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return parsed
+    lines = whole_lines(path.read_bytes())
+    found = objects(lines, damaged="refuse" if strict else "skip", error=lambda k: _damaged(f"{where}, line {k},"))
+    return [(data, f"{where}, line {k}") for k, data in found]
 
 
 def _damaged(where: str) -> DataError:

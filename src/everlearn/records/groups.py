@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from everlearn.records import names
-from everlearn.records.reading import Config, Record, Run
+from everlearn.records.reading import Record, Run, RunConfig
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Benchmark:
+class Comparison:
     """All groups on one benchmark, best first, those without a finished run after them and the upper bound last."""
 
     name: str
@@ -140,7 +140,7 @@ class Benchmark:
         return next((g for g in self.groups if g.finished and not (g.rehearses or g.knows_task)), None)
 
 
-def benchmarks(runs: Sequence[Run]) -> list[Benchmark]:
+def benchmarks(runs: Sequence[Run]) -> list[Comparison]:
     """Runs by benchmark, strategy and configuration. A run that stands twice counts once: the longer one."""
     found = []
     for name in sorted({run.benchmark for run in runs}):
@@ -153,7 +153,7 @@ def benchmarks(runs: Sequence[Run]) -> list[Benchmark]:
                 groups.append(Group(strategy, variant, apart, kept))
                 repeated += [run.place for run in members if run not in kept]
         synthetic = names.is_synthetic(name) or any(run.config.synthetic for run in here if run.config)
-        found.append(Benchmark(name, synthetic, tuple(sorted(groups, key=_rank)), tuple(sorted(repeated))))
+        found.append(Comparison(name, synthetic, tuple(sorted(groups, key=_rank)), tuple(sorted(repeated))))
     return found
 
 
@@ -201,7 +201,7 @@ def _key(run: Run) -> Key:
     return made, None if run.of is None else str(run.of)
 
 
-def _choices(config: Config) -> dict[str, object]:
+def _choices(config: RunConfig) -> dict[str, object]:
     """What settles a result, but for the run's number and the seed."""
     start = {"network": config.network, "weights": config.weights}
     return {**start, "setting": config.setting, "held_out": config.held_out, **config.knobs}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from everlearn.records import Record, Run
-from everlearn.records.groups import Benchmark, Group, Spread, spread
+from everlearn.records.groups import Comparison, Group, Spread, spread
 from everlearn.records.names import DASHES, MARKERS, Look
 from everlearn.report.axes import Frame, apart, batch_ticks, ticks
 from everlearn.report.joined import places
@@ -40,7 +40,7 @@ SECONDS = (
 _UNFINISHED = " Thin dotted lines that end in a cross are unfinished runs, which are in no mean."
 
 
-def figure(bench: Benchmark, metrics: Sequence[Metric], where: str, *, shared: bool, caption: str) -> Html:
+def figure(bench: Comparison, metrics: Sequence[Metric], where: str, *, shared: bool, caption: str) -> Html:
     """Panels side by side, with one legend and the numbers behind them. shared: whether they have one scale."""
     of = max((run.of or 1 for run in bench.runs), default=1)
     tops = [_top(bench, metric) for metric in metrics]
@@ -62,7 +62,7 @@ def figure(bench: Benchmark, metrics: Sequence[Metric], where: str, *, shared: b
     )
 
 
-def _top(bench: Benchmark, metric: Metric) -> float:
+def _top(bench: Comparison, metric: Metric) -> float:
     spreads = [found for group in bench.groups for found in group.curve(metric.value) if found]
     means = [metric.scale * (found.mean + (found.std or 0)) for found in spreads]
     single = [metric.scale * (metric.value(r) or 0) for g in bench.groups for run in g.unfinished for r in run.records]
@@ -70,7 +70,7 @@ def _top(bench: Benchmark, metric: Metric) -> float:
     return min(top, 100) if metric.unit == "%" else top
 
 
-def legend(bench: Benchmark) -> Html:
+def legend(bench: Comparison) -> Html:
     """Who is who; each can be taken out of the figure."""
     items = [
         tag(
@@ -92,7 +92,7 @@ def swatch(look: Look) -> Html:
     return tag("svg", line, mark, class_=f"swatch p{look.colour}", viewBox="0 0 26 12", aria_hidden="true")
 
 
-def panel(bench: Benchmark, metric: Metric, frame: Frame) -> Html:
+def panel(bench: Comparison, metric: Metric, frame: Frame) -> Html:
     """One chart."""
     lines = [_line(group, k, metric, frame) for k, group in enumerate(bench.groups)]
     last = [f"{g.title} {metric.say(curve[-1])}" for g in bench.groups if (curve := g.curve(metric.value))]
@@ -170,7 +170,7 @@ def _path(points: Sequence[tuple[float, float]], metric: Metric, frame: Frame) -
     )
 
 
-def _labels(bench: Benchmark, metric: Metric, frame: Frame) -> Html:
+def _labels(bench: Comparison, metric: Metric, frame: Frame) -> Html:
     """Names at the ends of the lines, moved apart where they would overlap."""
     ends = []
     for k, group in enumerate(bench.groups):
@@ -197,7 +197,7 @@ def _short(group: Group) -> str:
     return f"…{group.apart[-10:]}" if group.apart else f"{group.title[:10]}…"
 
 
-def _numbers(bench: Benchmark, metric: Metric, of: int, key: str) -> Html:
+def _numbers(bench: Comparison, metric: Metric, of: int, key: str) -> Html:
     """The panel's numbers as a table: the mean and deviation of each strategy, and each unfinished run."""
     head = tag("tr", tag("th", "Strategy", scope="col"), *(tag("th", i, scope="col") for i in range(1, of + 1)))
     rows = []

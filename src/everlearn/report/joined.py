@@ -5,13 +5,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from everlearn.records import Run
-from everlearn.records.groups import Benchmark, Group
+from everlearn.records.groups import Comparison, Group
 
 JOINED = "+joined"
 """How the name of such a benchmark ends; the rest is the stream's."""
 
 
-def together(benches: Sequence[Benchmark]) -> list[Benchmark]:
+def together(benches: Sequence[Comparison]) -> list[Comparison]:
     """Benchmarks, with the runs on joined batches among those on the stream itself, if it has any."""
     found = {bench.name: bench for bench in benches}
     for name in [name for name in found if name.endswith(JOINED) and name.removesuffix(JOINED) in found]:
@@ -20,7 +20,7 @@ def together(benches: Sequence[Benchmark]) -> list[Benchmark]:
     return list(found.values())
 
 
-def _merged(bench: Benchmark, joined: Benchmark) -> Benchmark:
+def _merged(bench: Comparison, joined: Comparison) -> Comparison:
     """All groups of both, in the order of one benchmark's: best first, the upper bound last."""
     labels = [group.label for group in bench.groups]
     more = [group if group.label not in labels else _apart(group, bench) for group in joined.groups]
@@ -33,14 +33,14 @@ def _merged(bench: Benchmark, joined: Benchmark) -> Benchmark:
     )
 
 
-def _apart(group: Group, bench: Benchmark) -> Group:
+def _apart(group: Group, bench: Comparison) -> Group:
     """A group whose namesake has learnt the stream itself, told apart from it."""
     variant = sum(other.strategy == group.strategy for other in bench.groups)
     return replace(group, variant=variant, apart=f"{group.apart}, joined" if group.apart else "joined")
 
 
 def rank(group: Group) -> tuple[bool, bool, float, str]:
-    """Sorts groups as `everlearn.records.groups.Benchmark` wants them."""
+    """Sorts groups as `everlearn.records.groups.Comparison` wants them."""
     final = group.over("final")
     return group.upper_bound, final is None, -final.mean if final else 0.0, group.label
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from everlearn.records import Run
-from everlearn.records.groups import Benchmark, Group, benchmarks
+from everlearn.records.groups import Comparison, Group, benchmarks
 from everlearn.report.joined import rank
 
 
@@ -25,12 +25,12 @@ class Labelled(Group):
         return self.name
 
 
-def by_folder(runs: Sequence[Run]) -> list[Benchmark]:
+def by_folder(runs: Sequence[Run]) -> list[Comparison]:
     """As `everlearn.records.groups.benchmarks`, a group for each folder of runs; two kinds in one are told apart."""
     folders: dict[str, list[Run]] = {}
     for run in runs:
         folders.setdefault(label_of(run), []).append(run)
-    found: dict[str, list[Benchmark]] = {}
+    found: dict[str, list[Comparison]] = {}
     for label, members in sorted(folders.items()):
         for bench in benchmarks(members):
             found.setdefault(bench.name, []).append(_labelled(bench, label, found.get(bench.name, [])))
@@ -49,18 +49,18 @@ def label_of(run: Run) -> str:
     return ", ".join(parts) or "."
 
 
-def _labelled(bench: Benchmark, label: str, before: list[Benchmark]) -> Benchmark:
+def _labelled(bench: Comparison, label: str, before: list[Comparison]) -> Comparison:
     groups = []
     for k, one in enumerate(bench.groups):
         name = label if len(bench.groups) == 1 else f"{label}: {one.title}"
         kin = sum(group.strategy == one.strategy for part in before for group in part.groups)
         kin += sum(group.strategy == one.strategy for group in bench.groups[:k])
         groups.append(Labelled(one.strategy, kin, "", one.runs, name))
-    return Benchmark(bench.name, bench.synthetic, tuple(groups), bench.repeated)
+    return Comparison(bench.name, bench.synthetic, tuple(groups), bench.repeated)
 
 
-def _one(parts: list[Benchmark]) -> Benchmark:
+def _one(parts: list[Comparison]) -> Comparison:
     """One benchmark of all its folders, in the order of every page: best first, the upper bound last."""
     groups = sorted((group for part in parts for group in part.groups), key=rank)
     repeated = sorted(place for part in parts for place in part.repeated)
-    return Benchmark(parts[0].name, any(part.synthetic for part in parts), tuple(groups), tuple(repeated))
+    return Comparison(parts[0].name, any(part.synthetic for part in parts), tuple(groups), tuple(repeated))

@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from everlearn.records import Record, Run
-from everlearn.records.groups import Benchmark, Group
+from everlearn.records.groups import Comparison, Group
+from everlearn.report.colours import EMPTY, by_row, picture
 from everlearn.report.curves import swatch
 from everlearn.report.joined import places
 from everlearn.report.markup import Html, fold, join, scroll, tag
-from everlearn.report.png import EMPTY, by_row, picture
 from everlearn.report.tables import PERCENT
 
 MOST = 30
@@ -25,7 +25,7 @@ def chosen(of: int, most: int = MOST) -> list[int]:
     return sorted({round(float(i)) for i in np.linspace(1, of, min(of, most))})
 
 
-def figure(bench: Benchmark, where: str) -> Html:
+def figure(bench: Comparison, where: str) -> Html:
     """A large matrix a strategy, moved through the batches by a slider; and all of them in strips."""
     shown = [(group, run) for group in bench.groups if (run := group.shown) is not None]
     of = max((run.of or 1 for _, run in shown), default=1)
@@ -115,7 +115,7 @@ def _strip(group: Group, run: Run, placed: list[tuple[int, Record]], grid: str) 
     return tag("div", head, row, class_="of-one")
 
 
-def _recognised(bench: Benchmark, group: Group, run: Run, steps: list[int]) -> Html:
+def _recognised(bench: Comparison, group: Group, run: Run, steps: list[int]) -> Html:
     """The matrices' diagonal in numbers: after each batch, the share recognised of the classes that came with each."""
     arrived = (0, *run.records[0].arrived)
     blocks = [(j, arrived[j - 1], arrived[j]) for j in range(1, len(arrived)) if arrived[j] > arrived[j - 1]]

@@ -9,8 +9,8 @@ from typing import Literal
 from everlearn._kit.files import write_atomically
 from everlearn.errors import EverlearnError, sentence
 from everlearn.records import Run, read
-from everlearn.records.groups import Benchmark, Group, benchmarks
-from everlearn.report import curves, look, matrices, sections
+from everlearn.records.groups import Comparison, Group, benchmarks
+from everlearn.report import alarms, curves, matrices, sections
 from everlearn.report.joined import together
 from everlearn.report.labels import by_folder
 from everlearn.report.markup import Html, join, tag
@@ -47,7 +47,7 @@ def write(
     return out
 
 
-def document(found: list[Benchmark], pictures: Pictures = no_pictures) -> str:
+def document(found: list[Comparison], pictures: Pictures = no_pictures) -> str:
     """The whole page."""
     style, script = _asset("style.css") + _switches(max(len(bench.groups) for bench in found)), _asset("script.js")
     only = f"img-src data:; style-src {_hash(style)}; script-src {_hash(script)}"
@@ -82,7 +82,7 @@ def _switches(groups: int) -> str:
     )
 
 
-def _header(found: list[Benchmark]) -> Html:
+def _header(found: list[Comparison]) -> Html:
     links = [tag("a", bench.title, href=f"#b{k}") for k, bench in enumerate(found, start=1)]
     runs = sum(len(bench.runs) for bench in found)
     strategies = len({group.strategy for bench in found for group in bench.groups})
@@ -99,7 +99,7 @@ def _many(n: int, one: str, more: str | None = None) -> str:
     return f"{n} {one if n == 1 else more or one + 's'}"
 
 
-def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
+def _benchmark(bench: Comparison, k: int, pictures: Pictures) -> Html:
     where = f"b{k}"
     accuracy = f"Accuracy by batch on {bench.title}: mean over the finished runs, with a band of one {DEVIATION}."
     spent = (
@@ -114,7 +114,7 @@ def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
             "Final accuracy",
             [sections.final(bench), *shown(drawn, FINAL, "Final accuracy"), sections.kept(bench)],
         ),
-        ("look", "What to look at", [look.to_look_at(bench)]),
+        ("look", "What to look at", [alarms.section(bench)]),
         ("cm", "Confusion matrices", [matrices.figure(bench, where)]),
         *drawn_sections(drawn),
         ("storage", "Storage", [sections.storage(bench)]),
@@ -137,7 +137,7 @@ def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
     )
 
 
-def _sentence(bench: Benchmark) -> str:
+def _sentence(bench: Comparison) -> str:
     """What the benchmark is, in plain words."""
     own = [run for run in bench.runs if run.benchmark == bench.name]
     known = [f"The benchmark is {about}." for about in sorted({run.config.about for run in own if run.config}) if about]
@@ -171,7 +171,7 @@ def _sizes(sizes: list[int]) -> str:
     return f"{min(sizes)} to {max(sizes)} in each"
 
 
-def _headline(bench: Benchmark) -> Html:
+def _headline(bench: Comparison) -> Html:
     """The result in one sentence."""
     best = bench.best
     if best is None:
@@ -193,7 +193,7 @@ def _percent(group: Group) -> str:
     return written(group.over("final"), 100).replace(" ", "\N{NO-BREAK SPACE}") + PERCENT
 
 
-def _notes(bench: Benchmark) -> Html:
+def _notes(bench: Comparison) -> Html:
     """What a reader must know before trusting a mean."""
     notes = [_unfinished(group.title, run) for group in bench.groups for run in group.unfinished]
     notes += [f"{place} repeats another run and is left out." for place in bench.repeated]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from everlearn.records.groups import Benchmark
+from everlearn.records.groups import Comparison
 from everlearn.report.markup import Html, scroll, tag
 
 
@@ -15,7 +15,7 @@ class Picture:
     caption: str
 
 
-Pictures = Callable[[Benchmark, str], Mapping[str, Picture]]
+Pictures = Callable[[Comparison, str], Mapping[str, Picture]]
 """Draws what a benchmark's runs recorded, by the names in `NAMES`; ids in the markup begin with the second argument.
 What no run recorded is not there."""
 
@@ -35,7 +35,7 @@ SECTIONS = (
 NAMES = (*FINAL, *(name for *_, names in SECTIONS for name in names))
 
 
-def no_pictures(bench: Benchmark, prefix: str) -> Mapping[str, Picture]:
+def no_pictures(bench: Comparison, prefix: str) -> Mapping[str, Picture]:
     """For pages without them."""
     return {}
 

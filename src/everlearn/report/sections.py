@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from everlearn.records import Run
-from everlearn.records.groups import METRICS, Benchmark, Group, Spread
+from everlearn.records.groups import METRICS, Comparison, Group, Spread
 from everlearn.report.curves import swatch
 from everlearn.report.markup import Html, fold, join, plain, scroll, tag
 from everlearn.report.tables import DEVIATION, runs_of, written
@@ -40,7 +40,7 @@ SECONDS = (
 )
 
 
-def final(bench: Benchmark) -> Html:
+def final(bench: Comparison) -> Html:
     """The final table: the best first, the upper bound on its own line."""
     note = tag(
         "p",
@@ -51,7 +51,7 @@ def final(bench: Benchmark) -> Html:
     return join(_table(bench, FINAL, "final accuracy", dots=True), note)
 
 
-def kept(bench: Benchmark) -> Html:
+def kept(bench: Comparison) -> Html:
     """What was kept of old batches, and what it takes to be told the task."""
     if not any(group.over(column.metric) for group in bench.groups for column in KEPT):
         return Html()
@@ -65,12 +65,12 @@ def kept(bench: Benchmark) -> Html:
     return join(tag("h4", "Forgetting and transfer"), _table(bench, KEPT, "forgetting and transfer", dots=False), note)
 
 
-def seconds(bench: Benchmark) -> Html:
+def seconds(bench: Comparison) -> Html:
     """Seconds a batch, over the finished runs."""
     return _table(bench, SECONDS, "seconds a batch", dots=False)
 
 
-def _table(bench: Benchmark, columns: tuple[Column, ...], what: str, *, dots: bool) -> Html:
+def _table(bench: Comparison, columns: tuple[Column, ...], what: str, *, dots: bool) -> Html:
     there = [column for column in columns if any(group.over(column.metric) for group in bench.groups)]
     above: dict[str, int] = {}
     for column in there:
@@ -86,7 +86,7 @@ def _table(bench: Benchmark, columns: tuple[Column, ...], what: str, *, dots: bo
     return scroll(tag("table", caption, tag("thead", *head), *bodies, class_="standing"), f"{bench.title}: {what}")
 
 
-def _row(bench: Benchmark, group: Group, columns: list[Column], *, dots: bool) -> Html:
+def _row(bench: Comparison, group: Group, columns: list[Column], *, dots: bool) -> Html:
     best = dots and group is bench.best
     marks = []
     if best:
@@ -121,7 +121,7 @@ def _dots(group: Group) -> Html:
     return tag("svg", line, *marks, viewBox="0 0 120 16", class_=f"dots p{group.look.colour}", aria_hidden="true")
 
 
-def storage(bench: Benchmark) -> Html:
+def storage(bench: Comparison) -> Html:
     """The storage ledger: the paper's formula beside the bytes really kept, by name."""
     shown = [(group, run) for group in bench.groups if (run := group.shown) is not None]
     last = {group.label: run.records[-1] for group, run in shown}
@@ -162,7 +162,7 @@ def _spaced(value: object) -> str:
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else str(value)
 
 
-def made(bench: Benchmark) -> Html:
+def made(bench: Comparison) -> Html:
     """The exact commands, versions and configurations, and the classes in order of arrival."""
     with_config = [(run, run.config) for run in bench.runs if run.config]
     commands = "\n".join(config.command for _, config in with_config if config.command)
@@ -196,7 +196,7 @@ def _settings(run: Run) -> str:
     return "\n".join(f"{key}: {plain(json.dumps(value, ensure_ascii=False))}" for key, value in run.config.raw.items())
 
 
-def _classes(bench: Benchmark) -> Html:
+def _classes(bench: Comparison) -> Html:
     run = next((run for group in bench.groups if (run := group.shown) is not None), None)
     if run is None:
         return Html()

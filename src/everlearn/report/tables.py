@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.records import read
-from everlearn.records.groups import METRICS, Benchmark, Group, Spread, benchmarks
+from everlearn.records.groups import METRICS, Comparison, Group, Spread, benchmarks
 from everlearn.report.joined import together
 from everlearn.report.markup import plain
 
@@ -74,7 +74,7 @@ _NOTE = (
 )
 
 
-def _table(bench: Benchmark) -> str:
+def _table(bench: Comparison) -> str:
     rows = [["strategy", "runs", *_COLUMNS]]
     for group in bench.groups:
         mark = " ^" if group.upper_bound else " *" if group is bench.best else ""

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
+from everlearn._kit.lines import line_of
 from everlearn.benchmarks import benchmark_of, stream_of
 from everlearn.errors import ConfigError, DataError, EverlearnError, RunError, sentence
 from everlearn.runs.config import Config
-from everlearn.runs.folder import is_finished, line_of
+from everlearn.runs.folder import is_finished
 
 TOLD = 5  # different errors that are told at once
 

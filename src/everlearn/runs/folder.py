@@ -1,7 +1,6 @@
 """A run's folder: its lock, config, records, events, predictions and checkpoints."""
 
 import errno
-import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn._kit.files import append, sweep, write_atomically
+from everlearn._kit import locks
+from everlearn._kit.files import sweep, write_atomically
+from everlearn._kit.lines import append_line, line_of, read_lines
 from everlearn._kit.state import State
 from everlearn.errors import RunError, sentence
 from everlearn.loggers import forget
@@ -27,13 +28,13 @@ def one_process(folder: Path, problem: str, *, expected: str) -> Iterator[None]:
     """Let one process into a folder, and refuse others; the system drops the lock when its holder dies."""
     with usable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / "lock", "w")  # noqa: SIM115
+        lock = locks.opened(folder / "lock")
     with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        with usable(folder):
+            taken = locks.take(file)
+        if not taken:
             do = "Wait for it, or choose another folder."
-            raise RunError(sentence(problem, expected=expected, got=str(folder), do=do)) from error
+            raise RunError(sentence(problem, expected=expected, got=str(folder), do=do))
         yield
 
 
@@ -220,28 +221,3 @@ def is_finished(config: Config, path: Path) -> bool:
         return False
     records = folder.records()
     return bool(records) and len(records) >= min(records[0]["of"], config.batches or records[0]["of"])
-
-
-def line_of(value: dict[str, Any]) -> bytes:
-    """One line of JSON."""
-    return (json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n").encode()
-
-
-def append_line(path: Path, value: dict[str, Any], *, sync: bool = False) -> None:
-    """Append one line of JSON, in one write if the disk has room for it."""
-    append(path, line_of(value), sync=sync)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of JSON; a last one that was cut short is left out."""
-    if not path.exists():
-        return []
-    values = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        if not line.endswith(b"\n"):
-            break
-        try:
-            values.append(json.loads(line))
-        except ValueError:
-            break
-    return values

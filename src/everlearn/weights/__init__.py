@@ -5,17 +5,17 @@ from everlearn.weights.convert import NETWORKS, Known, convert
 from everlearn.weights.importer import import_weights
 from everlearn.weights.layout import CAFFE, TORCHVISION, Layout
 from everlearn.weights.ours import load_weights, read_about, save_weights
-from everlearn.weights.report import Entry, Report
+from everlearn.weights.report import Report, TensorEntry
 from everlearn.weights.state_dict import read_state_dict
 
 __all__ = [
     "CAFFE",
     "NETWORKS",
     "TORCHVISION",
-    "Entry",
     "Known",
     "Layout",
     "Report",
+    "TensorEntry",
     "convert",
     "import_weights",
     "load_weights",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from everlearn.errors import ConfigError, DataError, sentence
 from everlearn.models import Network
 from everlearn.weights.layout import Layout
-from everlearn.weights.report import Entry, Report
+from everlearn.weights.report import Report, TensorEntry
 from everlearn.weights.state_dict import finite
 
 Tensors = Mapping[str, Tensor] | Mapping[str, list[NDArray[np.float32]]]
@@ -38,7 +38,7 @@ class Plan:
 
     report: Report = field(default_factory=Report)
     copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    misfits: list[Entry] = field(default_factory=list)
+    misfits: list[TensorEntry] = field(default_factory=list)
 
     def check(self, *, do: str | None = None) -> None:
         """Refuse weights that do not fit, or of which nothing does; do: what the user should do, default for Python."""
@@ -204,8 +204,8 @@ def _fitted(target: Tensor, offer: Offer) -> Tensor:
     return value
 
 
-def _entry(name: str | None, target: Tensor | None, offer: Offer | None, why: str = "") -> Entry:
-    return Entry(
+def _entry(name: str | None, target: Tensor | None, offer: Offer | None, why: str = "") -> TensorEntry:
+    return TensorEntry(
         name,
         None if target is None else tuple(target.shape),
         None if offer is None else offer.name,

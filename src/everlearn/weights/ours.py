@@ -16,7 +16,7 @@ from everlearn.models import Network
 from everlearn.weights.checks import bad_file, check_file
 from everlearn.weights.importer import make_plan
 from everlearn.weights.layout import OURS
-from everlearn.weights.report import Entry, Report
+from everlearn.weights.report import Report, TensorEntry
 from everlearn.weights.state_dict import finite, metadata, read_safetensors
 
 KEY = "everlearn.weights"
@@ -111,7 +111,7 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
     return about
 
 
-def _may_be_fresh(entry: Entry, left_out: Collection[str]) -> bool:
+def _may_be_fresh(entry: TensorEntry, left_out: Collection[str]) -> bool:
     name = entry.network or ""
     return name in left_out or (name.startswith("outputs.") and entry.file is not None)
 

@@ -8,7 +8,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor: its name and shape in the network and in the file, None where it is not there; why it was left."""
 
     network: str | None
@@ -24,8 +24,8 @@ class Report:
 
     A tensor of another shape stands once, under fresh, with both shapes.
 
-    >>> report = Report(matched=[Entry("trunk.conv1.weight", (96, 3, 11, 11), "conv1[0]", (96, 3, 11, 11))])
-    >>> report.fresh.append(Entry("outputs.0.layer.bias", (50,), "fc8[1]", (1000,), "another shape"))
+    >>> report = Report(matched=[TensorEntry("trunk.conv1.weight", (96, 3, 11, 11), "conv1[0]", (96, 3, 11, 11))])
+    >>> report.fresh.append(TensorEntry("outputs.0.layer.bias", (50,), "fc8[1]", (1000,), "another shape"))
     >>> print(report)
     in the network        shape       in the file  shape       fate
     --------------------  ----------  -----------  ----------  --------------------
@@ -35,17 +35,17 @@ class Report:
     1 matched, 0 reshaped, 1 fresh, 0 unused
     """
 
-    matched: list[Entry] = field(default_factory=list)
-    reshaped: list[Entry] = field(default_factory=list)
-    fresh: list[Entry] = field(default_factory=list)
-    unused: list[Entry] = field(default_factory=list)
+    matched: list[TensorEntry] = field(default_factory=list)
+    reshaped: list[TensorEntry] = field(default_factory=list)
+    fresh: list[TensorEntry] = field(default_factory=list)
+    unused: list[TensorEntry] = field(default_factory=list)
 
     @property
     def taken(self) -> list[str]:
         """The names in the network of all tensors that came from the file."""
         return [entry.network for entry in (*self.matched, *self.reshaped) if entry.network]
 
-    def _fates(self) -> Iterator[tuple[str, list[Entry]]]:
+    def _fates(self) -> Iterator[tuple[str, list[TensorEntry]]]:
         yield from vars(self).items()
 
     def __str__(self) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from everlearn import errors
+from everlearn._kit.lines import objects, whole_lines
 from everlearn.benchmarks import absolute
 from everlearn.errors import EverlearnError, RunError
-from everlearn.runs.cluster.learner import End, News, weights_beside
+from everlearn.runs.cluster.actor import End, News, weights_beside
 from everlearn.runs.cluster.parcels import Change, deliver
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder, room
@@ -68,9 +69,9 @@ class Job:
         told = path.read_bytes().count(b"\n") if records.offset is None and path.exists() else 0
         with room(self.path):
             deliver(self.path, parcel)
-        whole = records.data[: records.data.rfind(b"\n") + 1]  # a disk that is full over there may cut the last one
-        for line in whole.splitlines()[told:]:
-            self.on_progress(None, json.loads(line))
+        new = whole_lines(records.data)[told:]  # a disk that is full over there may cut the last one
+        for _, record in objects(new, damaged="refuse"):
+            self.on_progress(None, record)
 
     def end(self, end: End) -> None:
         """The run has ended over there."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.errors import ConfigError, DataError, EverlearnError, RunError, sentence
+from everlearn.runs.cluster.actor import Actor, News, versions
 from everlearn.runs.cluster.job import Job, Records
-from everlearn.runs.cluster.learner import Learner, News, versions
 from everlearn.runs.cluster.parcels import pack
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
@@ -25,7 +25,7 @@ DEATHS = 3  # workers that a job may lose without a new checkpoint, and that may
 
 
 @dataclass(eq=False)
-class Worker:
+class RayWorker:
     """A process of the cluster: not there yet (no pid), with a job, without one, or ending one that nobody wants."""
 
     handle: Any
@@ -43,12 +43,12 @@ class Scheduler(threading.Thread):
     def __init__(self, ray: Any, at_once: int | None) -> None:
         super().__init__(name="everlearn-ray", daemon=True)
         self._ray, self._at_once = ray, at_once or sys.maxsize
-        self._kind = ray.remote(Learner)
+        self._kind = ray.remote(Actor)
         self._inbox: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._waiting: deque[Job] = deque()
         self._unfinished: set[Job] = set()
-        self._pending: dict[Any, Worker] = {}  # by what they were asked last
-        self._idle: list[Worker] = []
+        self._pending: dict[Any, RayWorker] = {}  # by what they were asked last
+        self._idle: list[RayWorker] = []
         self._weights: dict[tuple[str, int, int], Any] = {}  # by path, size and time
         self._stillborn, self._looked, self._numbered = 0, 0.0, 0
         self.stopping, self.closing = threading.Event(), threading.Event()
@@ -125,7 +125,7 @@ class Scheduler(threading.Thread):
             cpus, gpus = job.shares
             options = {"num_cpus": cpus, "num_gpus": gpus, "max_concurrency": 2, "scheduling_strategy": "SPREAD"}
             handle = self._kind.options(**options).remote()
-            self._pending[handle.hello.remote()] = Worker(handle, job.shares)
+            self._pending[handle.hello.remote()] = RayWorker(handle, job.shares)
 
     def _refuse_what_nobody_can(self) -> None:
         """A job that no machine has room for would wait for ever."""
@@ -168,7 +168,7 @@ class Scheduler(threading.Thread):
 
     # --- one worker ---------------------------------------------------------------------------------
 
-    def _heed(self, worker: Worker, answer: Any) -> None:
+    def _heed(self, worker: RayWorker, answer: Any) -> None:
         """Its first word, or news of its run."""
         if worker.pid is None:
             self._greet(worker, answer)
@@ -191,7 +191,7 @@ class Scheduler(threading.Thread):
         else:
             self._rest(worker)
 
-    def _greet(self, worker: Worker, answer: dict[str, Any]) -> None:
+    def _greet(self, worker: RayWorker, answer: dict[str, Any]) -> None:
         self._stillborn = 0
         worker.pid = answer["pid"]
         if answer["versions"] != versions():
@@ -207,15 +207,15 @@ class Scheduler(threading.Thread):
         else:
             self._rest(worker)
 
-    def _ask_to_stop(self, worker: Worker) -> None:
+    def _ask_to_stop(self, worker: RayWorker) -> None:
         worker.asked = True
         worker.handle.stop.remote(worker.number)
 
-    def _rest(self, worker: Worker) -> None:
+    def _rest(self, worker: RayWorker) -> None:
         worker.job, worker.since = None, time.monotonic()
         self._idle.append(worker)
 
-    def _give(self, worker: Worker, job: Job) -> None:
+    def _give(self, worker: RayWorker, job: Job) -> None:
         """Have a job learnt from where its folder is; one whose folder is another's fails."""
         try:
             if not job.deaths:
@@ -249,7 +249,7 @@ class Scheduler(threading.Thread):
             ) from error
         return self._weights[key]
 
-    def _lose(self, worker: Worker, error: Exception, *, again: bool) -> None:
+    def _lose(self, worker: RayWorker, error: Exception, *, again: bool) -> None:
         """A worker died, or its machine: what it was learning goes on elsewhere from the last checkpoint here."""
         self._dismiss(worker)
         job = worker.job
@@ -276,6 +276,6 @@ class Scheduler(threading.Thread):
         while self._waiting:
             self._waiting.popleft().fail(RunError(words))
 
-    def _dismiss(self, worker: Worker) -> None:
+    def _dismiss(self, worker: RayWorker) -> None:
         with contextlib.suppress(Exception):  # it may be gone
             self._ray.kill(worker.handle)

@@ -55,10 +55,11 @@ def versions() -> dict[str, str]:
     return {"everlearn": everlearn.__version__, "torch": torch.__version__}
 
 
-class Learner:
-    """One process of the cluster; it learns one run after the other, each in a thread beside the one that answers.
+class Actor:
+    """A Ray actor: one process of the cluster.
 
-    Runs are numbered, so that a late `stop` cannot stop the next run.
+    It learns one run after the other, each in a thread beside the one that answers. Runs are numbered, so that a late
+    `stop` cannot stop the next run.
     """
 
     def __init__(self) -> None:

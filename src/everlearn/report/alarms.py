@@ -1,15 +1,15 @@
-"""What to look at: the alarms of each strategy, in words."""
+"""The section "What to look at": the alarms of each strategy, in words."""
 
 from everlearn.diagnostics import NAMES, Alarm, Among, alarms
 from everlearn.records import Run
-from everlearn.records.groups import Benchmark, Group
+from everlearn.records.groups import Comparison, Group
 from everlearn.report.curves import swatch
 from everlearn.report.markup import Html, join, tag
 
 _WORDS = {"red": "Red", "amber": "Amber", "green": "Green"}
 
 
-def to_look_at(bench: Benchmark) -> Html:
+def section(bench: Comparison) -> Html:
     """For each strategy its alarms over all runs, the same one of several runs told once; or that there is none."""
     among = Among(bench.runs)
     told = [_strategy(among, group) for group in bench.groups if any(run.records for run in group.runs)]
