@@ -91,9 +91,10 @@ class Assembled(Learner):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Assembled":
         """A learner of its own that learns on from here."""
-        twin = type(self)(
-            copy.deepcopy(self.network, memo), self.slots, seed=self.seed, device=self.device, ranks=self.ranks
-        )
+        network = copy.deepcopy(self.network, memo)
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(name in self._trains())  # also where Θ̄ is frozen just now
+        twin = type(self)(network, self.slots, seed=self.seed, device=self.device, ranks=self.ranks)
         twin.load_state_dict(self._state())
         twin.labels, twin.history_ = self.labels, copy.deepcopy(self.history_, memo)
         return twin
