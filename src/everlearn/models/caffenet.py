@@ -5,6 +5,7 @@ from collections import OrderedDict
 from torch import nn
 
 from everlearn.models.caffe import CaffeInput, Filler, filled, lrn, max_pool
+from everlearn.models.described import described
 from everlearn.models.network import Network, Output
 
 FILLERS = {
@@ -25,6 +26,7 @@ CAFFE_LAYERS = {
 """The module for each of Caffe's layers that has weights; fc6 and fc7 are absent with fully_connected=False."""
 
 
+@described
 def caffenet_128(classes: int = 50, *, fully_connected: bool = True, seed: int = 0) -> Network:
     """CaffeNet for 128×128 as the paper changed it (its Table 3); 25,509,298 weights with 50 classes.
 
@@ -41,6 +43,7 @@ def caffenet_128(classes: int = 50, *, fully_connected: bool = True, seed: int =
     return _caffenet(classes, size=128, stride=2, padding=1, neurons=2048 if fully_connected else 0, seed=seed)
 
 
+@described
 def caffenet(classes: int = 1000, *, seed: int = 0) -> Network:
     """The original CaffeNet for 227×227, for weights of others; 60,965,224 weights with 1,000 classes.
 

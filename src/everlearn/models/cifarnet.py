@@ -3,12 +3,14 @@
 from torch import nn
 
 from everlearn._kit.keyed import keyed_generator
+from everlearn.models.described import described
 from everlearn.models.network import Network, Normalise, Output
 
 CIFAR_MEAN = (129.304, 124.070, 112.434)  # CIFAR-100's channel means
 CIFAR_STD = (68.170, 65.392, 70.418)  # and standard deviations
 
 
+@described
 def cifarnet(classes: int = 100, *, normalise: bool = True, seed: int = 0) -> Network:
     """Four convolutions and two fully connected layers; 1,297,028 weights with 100 classes.
 

@@ -3,6 +3,7 @@
 import torch.nn.functional as fn
 from torch import Tensor, nn
 
+from everlearn.models.described import described
 from everlearn.models.network import Network, Normalise, Output
 from everlearn.models.resnet import InputShape, check_rgb, he
 
@@ -18,6 +19,7 @@ STAGES = (
 )
 
 
+@described
 def efficientnet_lite0(
     classes: int = 1000,
     input_shape: InputShape | None = (3, 224, 224),

@@ -5,6 +5,7 @@ import torch.nn.functional as fn
 from torch import Tensor, nn
 
 from everlearn.models.caffe import CaffeInput, Filler, average_pool, filled, lrn, max_pool
+from everlearn.models.described import described
 from everlearn.models.network import Network, Output
 
 INCEPTION = {
@@ -35,6 +36,7 @@ CAFFE_LAYERS = {
 """The module for each of Caffe's layers that has weights; loss1/fc and loss2/fc are the original's alone."""
 
 
+@described
 def googlenet_128(classes: int = 50, *, seed: int = 0) -> Network:
     """GoogLeNet for 128×128 as the paper changed it (its Table 3); 6,363,078 weights with 50 classes.
 
@@ -52,6 +54,7 @@ def googlenet_128(classes: int = 50, *, seed: int = 0) -> Network:
     return _googlenet(trunk, classes, 128, (2048, 2048, 1024), (0.0, 0.0, 0.4), seed)
 
 
+@described
 def googlenet(classes: int = 1000, *, seed: int = 0) -> Network:
     """The original GoogLeNet for 224×224, for weights of others; 13,378,280 weights with 1,000 classes.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -133,6 +134,7 @@ class Network(nn.Module):
                 )
             )
         self.normalise = normalise or nn.Identity()
+        self.made: dict[str, Any] | None = None  # how, where a maker of ours made it: `described`
         self.trunk = trunk
         self.outputs = nn.ModuleList(outputs)
         self.input_shape = input_shape

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from torch import nn
 
 from everlearn.models.caffe import CaffeInput, Filler, filled, max_pool
+from everlearn.models.described import described
 from everlearn.models.network import Network, Output
 
 FILLERS = {
@@ -27,6 +28,7 @@ CAFFE_LAYERS = {
 """The module for each of Caffe's layers that has weights."""
 
 
+@described
 def nin_128(classes: int = 50, *, seed: int = 0) -> Network:
     """NiN for 128×128: conv1 has stride 2, and the last average is over 7×7; 6,621,426 weights with 50 classes.
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from everlearn._kit.keyed import keyed_generator
 from everlearn.errors import NetworkError, sentence
 from everlearn.models.cifarnet import CIFAR_MEAN, CIFAR_STD
+from everlearn.models.described import described
 from everlearn.models.network import Network, Normalise, Output
 
 IMAGENET_MEAN = (123.675, 116.28, 103.53)  # torchvision's .485, .456, .406 of 255
@@ -21,6 +22,7 @@ Shortcut = Literal["A", "B"]
 InputShape = tuple[int, int, int]
 
 
+@described
 def resnet_50(
     classes: int = 50, input_shape: InputShape | None = (3, 128, 128), *, normalise: bool = True, seed: int = 0
 ) -> Network:
@@ -37,6 +39,7 @@ def resnet_50(
     return _imagenet(Bottleneck, (3, 4, 6, 3), classes, input_shape, normalise, seed)
 
 
+@described
 def resnet_18(
     classes: int = 50, input_shape: InputShape | None = (3, 128, 128), *, normalise: bool = True, seed: int = 0
 ) -> Network:
@@ -48,6 +51,7 @@ def resnet_18(
     return _imagenet(BasicBlock, (2, 2, 2, 2), classes, input_shape, normalise, seed)
 
 
+@described
 def resnet_32(
     classes: int = 100, *, shortcut: Shortcut = "A", last_relu: bool = True, normalise: bool = True, seed: int = 0
 ) -> Network:

@@ -4,9 +4,11 @@ from torch import nn
 
 from everlearn.errors import NetworkError, sentence
 from everlearn.models.cifarnet import glorot
+from everlearn.models.described import described
 from everlearn.models.network import Network, Normalise, Output
 
 
+@described
 def small(
     classes: int,
     input_shape: tuple[int, int, int] = (1, 28, 28),
