@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from everlearn.data.source import Patterns
 from everlearn.errors import ConfigError, sentence
 from everlearn.learning.loop import Strategy
 from everlearn.learning.parallel import ALONE, Ranks
-from everlearn.recipes.presets import build
+from everlearn.recipes import recipe_of
 from everlearn.streams import Stream
 from everlearn.weights import load_weights, read_about
 
@@ -35,7 +35,18 @@ def prepare(
 ) -> tuple[Stream, Patterns, Strategy]:
     """The stream of a run, the patterns to test on, and a learner that has seen nothing yet.
 
-    weights: a file of weights of ours that the network starts from. ranks: the processes that learn it together.
+    Args:
+        benchmark: by name, see `everlearn list benchmarks`.
+        strategy: by name, see `everlearn list strategies`.
+        run: numbers the order of the classes, from 1.
+        setting: whose hyperparameters; by default the benchmark's own.
+        network: by name; by default the benchmark's.
+        weights: a file of weights of ours that the network starts from.
+        knobs: turned last, by dotted name.
+        seed: of everything else that is random.
+        held_out: the share of the training data that is tested on instead of the test set.
+        device: where to compute, as PyTorch names it.
+        ranks: the processes that learn it together.
     """
     check_device(device)
     chosen = benchmark_of(benchmark, network)
@@ -48,10 +59,9 @@ def prepare(
     net = make_network(network or chosen.network, stream.source, seed)
     if weights is not None:
         load_weights(weights, net)
-    learner = build(
-        strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks
-    )
-    return stream, stream.test, learner
+    recipe = recipe_of(strategy)
+    learner = recipe.build(net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks)
+    return stream, stream.test, cast(Strategy, learner)  # runs still ask for more than a Learner has
 
 
 def stream_of(benchmark: str, network: str | None, run: int) -> Stream:

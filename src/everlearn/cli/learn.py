@@ -152,7 +152,9 @@ def compare(arguments: argparse.Namespace, engine: Any) -> None:
 
 def command_pretrain(arguments: argparse.Namespace) -> None:
     """Train on everything at once; the run's folder stands beside the weights, and resumes."""
-    config = config_of(arguments, "naive", run=1)
+    from everlearn.recipes.known import BASELINE
+
+    config = config_of(arguments, BASELINE, run=1)
     from everlearn.runs.pretrain import pretrain
     from everlearn.runs.progress import Bar
 

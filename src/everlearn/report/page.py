@@ -10,7 +10,7 @@ from everlearn._kit.files import write_atomically
 from everlearn.errors import EverlearnError, sentence
 from everlearn.records import Run, read
 from everlearn.records.groups import Benchmark, Group, benchmarks
-from everlearn.report import curves, look, matrices, sections
+from everlearn.report import alarms, curves, matrices, sections
 from everlearn.report.joined import together
 from everlearn.report.labels import by_folder
 from everlearn.report.markup import Html, join, tag
@@ -114,7 +114,7 @@ def _benchmark(bench: Benchmark, k: int, pictures: Pictures) -> Html:
             "Final accuracy",
             [sections.final(bench), *shown(drawn, FINAL, "Final accuracy"), sections.kept(bench)],
         ),
-        ("look", "What to look at", [look.to_look_at(bench)]),
+        ("look", "What to look at", [alarms.to_look_at(bench)]),
         ("cm", "Confusion matrices", [matrices.figure(bench, where)]),
         *drawn_sections(drawn),
         ("storage", "Storage", [sections.storage(bench)]),
