@@ -105,3 +105,9 @@ NETWORKS = Plugins("everlearn.networks", "network")
 """Each a function (classes, input_shape, *, normalise, seed) -> Network; its first line of documentation is listed."""
 SOURCES = Plugins("everlearn.sources", "source")
 """Each a function () -> Source, for split-N:NAME and whole:NAME."""
+
+
+def forget() -> None:
+    """Look for all entry points again when next asked."""
+    for plugins in (RECIPES, NETWORKS, SOURCES):
+        plugins.forget()

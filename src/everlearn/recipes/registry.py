@@ -4,6 +4,7 @@ import difflib
 import re
 import warnings
 
+from everlearn._kit import plugins
 from everlearn._kit.knobs import check
 from everlearn._kit.plugins import RECIPES
 from everlearn.errors import ConfigError, EverlearnWarning, sentence
@@ -46,7 +47,7 @@ def forget() -> None:
     """Forget what was registered, and look for entry points again when next asked."""
     _registered.clear()
     _outside.clear()
-    RECIPES.forget()
+    plugins.forget()
 
 
 def recipes() -> dict[str, Recipe]:

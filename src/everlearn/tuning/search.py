@@ -92,8 +92,9 @@ class Search:
         import_optuna()
         torch.set_num_threads(self.config.threads)  # the sampler's sums too
         space = self._space()
+        search = self if space.ranges else replace(self, trials=1)  # with nothing to search for, there is one point
         with one_process(folder, "This search is made by another process", expected="one process a search"):
-            return self._run(folder, space, learn or _learn_here)
+            return search._run(folder, space, learn or _learn_here)
 
     def _run(self, folder: Path, space: Space, learn: Learn) -> dict[str, Any]:
         optuna = import_optuna()
