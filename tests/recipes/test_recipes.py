@@ -95,6 +95,9 @@ def test_defaults_then_the_setting_then_knobs() -> None:
 def test_a_recipe_without_a_setting_s_table_takes_that_of_one_it_is_like() -> None:
     like = SlotRecipe("like", slots=lambda s: s.Slots(s.CWR_PLUS, s.SI()), like="ar1")
     assert like.hyperparameters("caffenet/core50")["si.lam"] == 8e5
+    other = SlotRecipe("other", slots=lambda s: s.Slots(s.CWR_PLUS, s.EWC(lam=2.0)), like="ar1")
+    assert other.hyperparameters("caffenet/core50")["ewc.lam"] == 2.0
+    assert other.hyperparameters("caffenet/core50")["training.minibatch"] == 256
     alone = SlotRecipe("alone", slots=lambda s: s.Slots(s.CWR_PLUS, s.SI(lam=3.0)))
     assert alone.hyperparameters("caffenet/core50")["si.lam"] == 3.0
 

@@ -36,14 +36,15 @@ class Plugins:
     def points(self) -> dict[str, EntryPoint]:
         """The entry points by name; nothing is imported to find them."""
         if self._points is None:
-            self._points = {}
+            found: dict[str, EntryPoint] = {}
             for point in sorted(entry_points(group=self.group)):
-                first = self._points.setdefault(point.name, point)
+                first = found.setdefault(point.name, point)
                 if first.value != point.value:
                     said = (
                         f"Two packages bring the {self.what} {point.name!r}: {first.value} is used, not {point.value}."
                     )
                     warnings.warn(said, EverlearnWarning, stacklevel=3)
+            self._points = found  # whole, for other threads
         return self._points
 
     def __contains__(self, name: str) -> bool:

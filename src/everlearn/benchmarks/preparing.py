@@ -49,7 +49,7 @@ def prepare(
         ranks: the processes that learn it together.
     """
     check_device(device)
-    chosen = benchmark_of(benchmark, network)
+    chosen, recipe = benchmark_of(benchmark, network), recipe_of(strategy)
     refuse_known(benchmark, network or chosen.network, weights)
     stream = stream_of(benchmark, network, run)
     if chosen.scaled:
@@ -59,7 +59,6 @@ def prepare(
     net = make_network(network or chosen.network, stream.source, seed)
     if weights is not None:
         load_weights(weights, net)
-    recipe = recipe_of(strategy)
     learner = recipe.build(net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks)
     return stream, stream.test, cast(Strategy, learner)  # runs still ask for more than a Learner has
 

@@ -283,9 +283,12 @@ class SlotRecipe(Recipe):
         Args:
             setting, knobs: as for `hyperparameters`; the knob `head`, `regulariser` or `memory` exchanges a slot.
         """
-        from everlearn.recipes.presets import with_knobs
+        from everlearn.recipes.presets import has_slot, with_knobs
 
-        return with_knobs(with_knobs(self.own, self.table(setting)), knobs or {})
+        given = self.table(setting)
+        if self.like is not None:  # whose slots may be others
+            given = {knob: value for knob, value in given.items() if has_slot(self.own, knob)}
+        return with_knobs(with_knobs(self.own, given), knobs or {})
 
     def hyperparameters(self, setting: str | None = None, knobs: Knobs | None = None) -> dict[str, Any]:
         return self.made(setting, knobs).hyperparameters

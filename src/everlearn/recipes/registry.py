@@ -85,7 +85,7 @@ def recipe_of(name: str) -> Recipe:
     Traceback (most recent call last):
     everlearn.errors.ConfigError: Unknown strategy: expected one of [...], got 'awc'. Did you mean 'ewc'?
     """
-    found = _known(name)
+    found = _known(name, asked=True)
     if found is not None:
         return found
     if name in RECIPES:
@@ -114,11 +114,11 @@ def words_of(name: str) -> Recipe:
     return _known(name) or ELSEWHERE.get(name) or Recipe(name)
 
 
-def _known(name: str) -> Recipe | None:
-    """The recipe of this name, with as few imports as it takes to find it."""
+def _known(name: str, *, asked: bool = False) -> Recipe | None:
+    """The recipe of this name, with as few imports as it takes to find it. asked: whoever asks tells what is broken."""
     if name in KNOWN or name in _registered:
         return KNOWN.get(name) or _registered[name]
-    if name in RECIPES and (recipe := _of_point(name, asked=True).get(name)):
+    if name in RECIPES and (recipe := _of_point(name, asked=asked).get(name)):
         return recipe
     return recipes().get(name)
 
