@@ -130,6 +130,8 @@ def test_a_function_that_is_not_there_is_told_with_the_remedy() -> None:
     assert extra.words == "a sentence; needs pip install 'mine[fast]'"
     with pytest.raises(ConfigError, match=r"json has no 'nothing'. pip install 'mine\[fast\]'"):
         extra.build(plain_network())
+    with pytest.raises(ConfigError, match=r"The strategy slots cannot be used here: expected 'nowhere:slots'"):
+        SlotRecipe("slots", slots="nowhere:slots").hyperparameters()
     with pytest.raises(ConfigError, match="words only"):
         ELSEWHERE["gem"].build(plain_network())
 

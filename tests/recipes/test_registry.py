@@ -202,3 +202,11 @@ def test_plugins_forget() -> None:
     plugins.forget()
     assert plugins.RECIPES.group == "everlearn.recipes"
     assert plugins.RECIPES.broken == {}
+
+
+def test_words_are_there_for_a_broken_package_too(bring: Bring) -> None:
+    bring("bad_words", "raise RuntimeError('no')", {"everlearn.recipes": {"theirs": "X"}})
+    with pytest.warns(EverlearnWarning, match="'theirs' cannot be used: .*bad_words"):
+        assert words_of("theirs").title == "theirs"
+    with pytest.raises(ConfigError, match="RuntimeError: no"):
+        recipe_of("theirs")

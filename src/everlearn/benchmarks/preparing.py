@@ -39,7 +39,7 @@ def prepare(
         benchmark: by name, see `everlearn list benchmarks`.
         strategy: by name, see `everlearn list strategies`.
         run: numbers the order of the classes, from 1.
-        setting: whose hyperparameters; by default the benchmark's own.
+        setting: the hyperparameter set; by default the benchmark's.
         network: by name; by default the benchmark's.
         weights: a file of weights of ours that the network starts from.
         knobs: turned last, by dotted name.

@@ -70,7 +70,7 @@ def build(
     Args:
         name: as `everlearn list strategies` has it.
         network: an `everlearn.models.Network`; `everlearn.models.wrap` makes one of a module.
-        setting: whose hyperparameters; None for the strategy's own.
+        setting: the hyperparameter set; None for the strategy's own.
         knobs: turned last, by dotted name.
         seed: of everything that is random in training.
         device: where to compute, as PyTorch names it.

@@ -89,7 +89,7 @@ class Recipe:
         """Every hyperparameter, by the names of `--set`.
 
         Args:
-            setting: whose hyperparameters; None for the strategy's own.
+            setting: the hyperparameter set; None for the strategy's own.
             knobs: turned last, by name.
 
         Raises:
@@ -188,14 +188,18 @@ class Recipe:
             got="none",
             do="Choose a strategy of `everlearn list strategies`.",
         )
+        return cast("Callable[..., Learner]", self._imported(cast(str, self.learner)))
+
+    def _imported(self, place: str) -> Any:
+        """What stands at a place, or what is missing here."""
         try:
-            return cast("Callable[..., Learner]", found(cast(str, self.learner)))
+            return found(place)
         except ImportError as error:
             needs = f"pip install '{self.extra}'" if self.extra else "Mend its package."
             raise ConfigError(
                 sentence(
                     f"The strategy {self.name} cannot be used here",
-                    expected=repr(self.learner),
+                    expected=repr(place),
                     got=f"{type(error).__name__}: {error}",
                     do=needs,
                 )
@@ -274,7 +278,7 @@ class SlotRecipe(Recipe):
         """The slots with hyperparameters of our own."""
         from everlearn.recipes import parts
 
-        make = found(self.slots) if isinstance(self.slots, str) else self.slots
+        make = self._imported(self.slots) if isinstance(self.slots, str) else self.slots
         return cast("Slots", make(parts))
 
     def made(self, setting: str | None = None, knobs: Knobs | None = None) -> "Slots":
@@ -338,7 +342,7 @@ def check_network(network: Any) -> None:
     if not isinstance(network, Network):
         raise NetworkError(
             sentence(
-                "This is no network of ours",
+                "`network` must be an everlearn Network",
                 expected="an everlearn.models.Network",
                 got=type(network).__name__,
                 do="Wrap a module of your own: everlearn.models.wrap(module, ...).",
