@@ -25,9 +25,7 @@ Knobs = Mapping[str, Any]
 PRESETS: dict[str, Slots] = {name: recipe.own for name, recipe in KNOWN.items() if isinstance(recipe, SlotRecipe)}
 """Slots by the name of the strategy, with hyperparameters of our own."""
 
-SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    setting: {name: dict(KNOWN[name].table(setting)) for name in PRESETS} for setting in TABLES
-}
+SETTINGS = TABLES
 """The paper's hyperparameters and our own, by network and benchmark; `presets` are the values above."""
 
 

@@ -4,10 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from everlearn._kit.knobs import check
-from everlearn.recipes.paper import PAPER
+from everlearn.recipes.known import KNOWN
+from everlearn.recipes.paper import PAPER, Knobs
 from everlearn.recipes.tuned import TUNED
 
-TABLES: dict[str, dict[str, dict[str, Any]]] = {"presets": {}, **PAPER, **TUNED}
+
+def _whole(table: dict[str, Knobs]) -> dict[str, Knobs]:
+    """A table with every strategy of ours: those without a row take that of the one they are like, or none."""
+    return {name: table.get(name, table.get(recipe.like or "", {})) for name, recipe in KNOWN.items()}
+
+
+TABLES: dict[str, dict[str, Knobs]] = {
+    setting: _whole(table) for setting, table in {"presets": {}, **PAPER, **TUNED}.items()
+}
 """Knobs by setting and strategy; in `presets` every strategy has its own values."""
 
 
