@@ -3,7 +3,7 @@
 import shutil
 from dataclasses import dataclass
 
-from everlearn._kit.catalogue import STRATEGIES
+from everlearn.recipes.known import KNOWN
 
 COMPILED = "plain channels_last fused, compiled"
 PLAIN = (
@@ -50,7 +50,7 @@ def entries(without: set[str], only: set[str], plain: tuple[str, ...] = ()) -> l
         *(Entry("plain", name, "train") for name in plain or PLAIN),
         *(Entry("plain", name, "evaluate") for name in PLAIN[:2]),
         *(Entry("plain", name, "look") for name in PLAIN[:2]),
-        *(Entry("ours", name, "frozen" if name in FROZEN else "train") for name in STRATEGIES),
+        *(Entry("ours", name, "frozen" if name in FROZEN else "train") for name in KNOWN),
         *(Entry("ours", name, "evaluate") for name in ("naive", "ar1")),
         *(Entry("avalanche", name, "frozen" if name == "CWRStar" else "train") for name in _counterparts()),
         Entry("avalanche", "Naive", "evaluate"),

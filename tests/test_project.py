@@ -39,6 +39,7 @@ def test_the_public_names_are_pinned() -> None:
         "parallel",
         "preset",
         "pretraining",
+        "recipes",
         "regularisers",
         "report",
         "runs",

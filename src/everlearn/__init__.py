@@ -4,7 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from everlearn import data, errors, figures, heads, memories, models, regularisers, report, runs, streams, weights
+    from everlearn import (
+        data,
+        errors,
+        figures,
+        heads,
+        memories,
+        models,
+        recipes,
+        regularisers,
+        report,
+        runs,
+        streams,
+        weights,
+    )
     from everlearn._kit.state import load_state, save_state
     from everlearn.benchmarks import pretraining
     from everlearn.data.batch import Batch
@@ -49,6 +62,7 @@ _ROOMS = {
     "paper": "recipes.paper",
     "parallel": "learning.parallel",
     "pretraining": "benchmarks.pretraining",
+    "recipes": "recipes",
     "regularisers": "regularisers",
     "report": "report",
     "runs": "runs",
@@ -82,6 +96,7 @@ __all__ = [
     "parallel",
     "preset",
     "pretraining",
+    "recipes",
     "regularisers",
     "report",
     "runs",

@@ -18,8 +18,9 @@ from everlearn._kit import catalogue
 from everlearn._kit.lines import read_lines
 from everlearn.benchmarks import BENCHMARKS, make_network
 from everlearn.cli import main
-from everlearn.cli.look import LISTS
+from everlearn.cli.show import LISTS
 from everlearn.data import digits
+from everlearn.recipes.known import KNOWN
 from everlearn.runs import Config
 from everlearn.runs.engine import Worker
 from tests.report_toys import write_run
@@ -41,7 +42,7 @@ def test_a_time_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture
 
 
 def test_the_catalogue_lists_what_there_is() -> None:
-    assert list(catalogue.STRATEGIES) == list(PRESETS)
+    assert list(KNOWN) == list(PRESETS)
     assert list(catalogue.BENCHMARKS) == list(BENCHMARKS)
     for name in catalogue.MODELS:
         if name == "small":
@@ -57,7 +58,7 @@ def test_help_and_list_wait_for_nothing_heavy(arguments: list[str]) -> None:
     code = f"""
 import sys
 from everlearn.cli import main
-from everlearn.cli.look import LISTS
+from everlearn.cli.show import LISTS
 try:
     main({arguments!r})
 except SystemExit as end:

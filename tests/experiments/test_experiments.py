@@ -490,6 +490,7 @@ def test_any_source_as_one_batch(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (20, 8, 8), dtype=np.uint8), y=np.arange(20) % 2)
     stream, _, learner = prepare(f"whole:{tmp_path / 'mine.npz'}", strategy="naive")
     assert [batch.classes for batch in stream] == [[0, 1]]
+    assert isinstance(learner, Strategy)
     assert learner.network.input_shape == (1, 8, 8)
     with pytest.raises(ConfigError, match=r"Unknown source: expected one of \['digits'"):
         prepare("whole:nothing", strategy="naive")

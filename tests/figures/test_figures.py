@@ -148,7 +148,7 @@ def test_colours_are_the_page_s(series: list[Series]) -> None:
     )
     axes = figures.accuracy_curves(series).axes[0]
     for one in series:
-        assert to_hex(cast(str, line(axes, one.label).get_color())) == light[f"p{one.group.look.colour}"]
+        assert to_hex(cast(str, line(axes, one.label).get_color())) == light[f"p{one.group.style.colour}"]
 
 
 def test_one_convention_and_a_bad_one(series: list[Series]) -> None:
@@ -377,7 +377,7 @@ def test_order(made: tuple[Path, Any], tmp_path: Path) -> None:
     order = ["lwf", "ewc", "absent", "ar1"]
     found = figures.load(made[0], by="folder", order=order)["digits"]
     assert [one.label for one in found] == ["lwf", "ewc", "ar1", "cwr+"]
-    assert found[0].look == figures.load(made[0], by="folder")["digits"][0].look
+    assert found[0].style == figures.load(made[0], by="folder")["digits"][0].style
     figures.draw(made[0], tmp_path, ["table"], "folder", order=order)
     rows = (tmp_path / "digits-table.md").read_text().splitlines()[2:6]
     assert [row.split("|")[1].strip() for row in rows] == ["lwf", "ewc", "ar1", "cwr+"]

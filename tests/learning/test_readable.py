@@ -26,7 +26,7 @@ class Traced(TorchDispatchMode):
     """Notes on which line of ours each arithmetic operation on real numbers was asked for."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.lines: Counter[tuple[str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

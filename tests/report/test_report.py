@@ -197,7 +197,7 @@ def test_variants_are_called_by_their_folders(tmp_path: Path) -> None:
     write_run(tmp_path / "CWR+ again" / "run-3", "digits", "naive", 3)
     (found,) = (bench for bench in by_folder(report.read(tmp_path)) if bench.name == "digits")
     assert sorted(group.title for group in found.groups) == ["CWR+ (both)", "CWR+ again: CWR+", "CWR+ again: Naive"]
-    assert len({(group.look.dash, group.look.marker) for group in found.groups if group.strategy == "cwr+"}) == 2
+    assert len({(group.style.dash, group.style.marker) for group in found.groups if group.strategy == "cwr+"}) == 2
 
 
 def test_half_written_dead_and_bare_runs(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_another_process_writes_the_same_bytes_without_torch(full: Full, tmp_pat
 
 def test_colours_are_told_apart_by_everyone() -> None:
     """Texts have a contrast of 4.5 or more and lines of 3; no two colours look alike, to the colour-blind neither."""
-    assert len({names.look(strategy).colour for strategy in STRATEGIES}) == 8
+    assert len({names.style(strategy).colour for strategy in STRATEGIES}) == 8
     for theme in toys.themes():
         assert all(toys.contrast(theme[name], theme["paper"]) > 4.5 for name in ("ink", "quiet", "link"))
         assert toys.contrast(theme["on-mark"], theme["mark"]) > 4.5

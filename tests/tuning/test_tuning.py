@@ -20,12 +20,13 @@ from everlearn.benchmarks import prepare
 from everlearn.cli import main
 from everlearn.errors import ConfigError, RunError, RunWarning
 from everlearn.recipes.presets import preset, with_knobs
+from everlearn.recipes.slot_space import SlotSpace
+from everlearn.recipes.space import Range
 from everlearn.regularisers import SI
 from everlearn.runs import Config, run
 from everlearn.runs.folder import one_process
 from everlearn.tuning import Search
 from everlearn.tuning.search import Score, import_optuna, journal
-from everlearn.tuning.space import Range, Space
 
 QUICK = {"training.first.epochs": 1, "training.later.epochs": 1}
 
@@ -51,7 +52,7 @@ def config(strategy: str = "ar1", **changes: Any) -> Config:
 )
 def test_a_space_is_read_off_the_slots(strategy: str, names: set[str]) -> None:
     slots = preset(strategy, "cifarnet/icifar-100")
-    space = Space(slots, (1e-5, 1e-1), [500] * 10)
+    space = SlotSpace(slots, (1e-5, 1e-1), [500] * 10)
     assert set(space.ranges) == names
     assert set(space.first) == names
     for name, value in space.first.items():
@@ -62,7 +63,7 @@ def test_a_space_is_read_off_the_slots(strategy: str, names: set[str]) -> None:
 
 def test_the_pull_is_what_is_searched_not_lambda() -> None:
     """η·λ·max_F = 0.4 at η = 0.001 and max_F = 0.001 is λ = 4e5, the paper's; at half the η it is twice the λ."""
-    space = Space(preset("ar1", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
+    space = SlotSpace(preset("ar1", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
     assert space.first["pull"] == pytest.approx(0.4)
     assert space.knobs(space.first)["si.lam"] == pytest.approx(4e5)
     assert space.knobs({**space.first, "eta_i": 0.0005})["si.lam"] == pytest.approx(8e5)
@@ -70,31 +71,31 @@ def test_the_pull_is_what_is_searched_not_lambda() -> None:
 
 def test_ewc_has_max_F_where_si_has_w() -> None:
     """A tenth of the max_F at the same pull is ten times the λ: what is not saturated is held ten times as hard."""
-    space = Space(preset("ewc", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
+    space = SlotSpace(preset("ewc", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
     point = {**space.first, "eta_i": 0.001, "pull": 0.4}
     assert space.knobs({**point, "max_F": 1e-3})["ewc.lam"] == pytest.approx(4e5)
     lower = space.knobs({**point, "max_F": 1e-4})
     assert (lower["ewc.lam"], lower["ewc.max_F"]) == (pytest.approx(4e6), 1e-4)
-    fixed = Space(preset("ewc", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10, fixed=["ewc.max_F"])
+    fixed = SlotSpace(preset("ewc", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10, fixed=["ewc.max_F"])
     assert fixed.knobs(fixed.first).keys() == {"training.first.eta", "training.later.eta", "ewc.lam"}
 
 
 def test_lwf_maps_from_the_shares_of_the_stream() -> None:
     """n_2/Σ = 1/2 and n_10/Σ = 1/10: the map starts from 0.5 and 0.9, as the paper's for iCIFAR-100 does."""
-    space = Space(preset("lwf", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
+    space = SlotSpace(preset("lwf", "cifarnet/icifar-100"), (1e-5, 1e-1), [500] * 10)
     point = {**space.first, "low": 0.8, "high": 0.3}
     assert space.knobs(point)["lwf.map"] == [[0.5, 0.9], [0.3, 0.8]]
 
 
 def test_knobs_that_are_set_are_not_searched_for() -> None:
     slots = preset("ar1", "cifarnet/icifar-100", {"training.first.eta": 0.02})
-    space = Space(slots, (1e-5, 1e-1), [500] * 10, fixed=["training.first.eta", "si.w_1"])
+    space = SlotSpace(slots, (1e-5, 1e-1), [500] * 10, fixed=["training.first.eta", "si.w_1"])
     assert set(space.ranges) == {"eta_i", "pull", "w_i"}
     assert space.knobs(space.first).keys() == {"training.later.eta", "si.lam", "si.w_i"}
 
 
 def test_points_are_rounded_so_that_what_is_published_was_run() -> None:
-    space = Space(preset("naive"), (1e-4, 1e-1), [5, 5])
+    space = SlotSpace(preset("naive"), (1e-4, 1e-1), [5, 5])
     point = space.point(lambda _name, span: span.low * 1.23456)
     assert point == {"eta_1": 0.000123, "eta_i": 0.000123}
     assert Range(1.0, 2.0).clip(3.0) == 2.0

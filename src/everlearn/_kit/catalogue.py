@@ -1,24 +1,6 @@
-"""What there is, in a sentence each; no PyTorch is imported to list it."""
+"""What there is beside strategies, in a sentence each; no PyTorch is imported to list it."""
 
 import re
-
-STRATEGIES = {
-    "naive": "go on training, with nothing against forgetting",
-    "cumulative": "train on all batches so far: the upper bound",
-    "lwf": "Learning Without Forgetting: soft targets from the old network",
-    "ewc": "Elastic Weight Consolidation: hold weights that the Fisher information calls important",
-    "si": "Synaptic Intelligence: hold weights whose path made the loss fall",
-    "fw": "freeze the trunk after B_1, and the rows of old classes",
-    "cw": "freeze the trunk after B_1, tune all rows",
-    "cwr": "CWR: rows learnt apart from a random start, and copied",
-    "cwr+": "CWR+: rows learnt apart from zero, mean-shifted and copied",
-    "ar1": "AR1: CWR+ with Synaptic Intelligence on the shared weights",
-    "ar1-ewc": "CWR+ with EWC on the shared weights",
-    "ar1-lwf": "CWR+ with LWF",
-    "cwr*": "CWR*: CWR+ for classes that come again, old rows and new averaged by their patterns",
-    "ar1*": "AR1*: CWR* with Synaptic Intelligence on the shared weights",
-}
-"""Every preset."""
 
 _CORE50 = "CORe50, 119,894 + 44,972 photographs of 50 objects in 11 sessions"
 _MINI = "mini50, a synthetic miniature in the shape of CORe50"

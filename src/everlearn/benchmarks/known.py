@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from everlearn import data
+from everlearn._kit import plugins
 from everlearn._kit.catalogue import OWN, own
 from everlearn.benchmarks.networks import SIDES
 from everlearn.data.core50_lists import batches
@@ -173,7 +174,7 @@ SOURCES: dict[str, Callable[[], Source]] = {
     "mnist": data.mnist,
     "fashion-mnist": data.fashion_mnist,
 }
-"""Sources by name, for split-N:NAME and whole:NAME."""
+"""Our sources by name, for split-N:NAME and whole:NAME; others come by entry points of `everlearn.sources`."""
 
 
 def _source(name: str, network: str | None = None) -> Source:
@@ -181,6 +182,8 @@ def _source(name: str, network: str | None = None) -> Source:
     path = Path(name)
     if name in SOURCES:
         return SOURCES[name]()
+    if name in plugins.SOURCES:
+        return _brought(name, plugins.SOURCES.load(name)())
     if path.is_dir():
         side = SIDES.get(network or "", 32)
         return data.image_folder(path, size=(side, side))
@@ -189,11 +192,18 @@ def _source(name: str, network: str | None = None) -> Source:
     raise ConfigError(
         sentence(
             "Unknown source",
-            expected=f"one of {list(SOURCES)}, a .npz file or a folder of images by class",
+            expected=f"one of {[*SOURCES, *plugins.SOURCES.points]}, a .npz file or a folder of images by class",
             got=repr(name),
             do="Check the name or the path.",
         )
     )
+
+
+def _brought(name: str, source: object) -> Source:
+    """A source of another package, or why it is none."""
+    if not isinstance(source, Source):
+        raise plugins.SOURCES.refusal(name, f"its function gave a {type(source).__name__}, not a Source")
+    return source
 
 
 def absolute(name: str) -> str:
@@ -203,7 +213,8 @@ def absolute(name: str) -> str:
     ('icifar-100', 'split-2:mnist', True)
     """
     mine = own(name)
-    return name if mine is None or mine[1] in SOURCES else name.removesuffix(mine[1]) + str(Path(mine[1]).absolute())
+    named = mine is None or mine[1] in SOURCES or mine[1] in plugins.SOURCES
+    return name if mine is None or named else name.removesuffix(mine[1]) + str(Path(mine[1]).absolute())
 
 
 def benchmark_of(name: str, network: str | None = None) -> Benchmark:

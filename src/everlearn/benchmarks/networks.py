@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from everlearn import models
+from everlearn._kit.catalogue import MODELS
+from everlearn._kit.plugins import NETWORKS
 from everlearn.benchmarks.pretraining import cifarnet_cifar10, efficientnet_lite0_imagenet, small_mini50
 from everlearn.data.scaling import scaled
 from everlearn.data.source import Source
@@ -21,14 +23,21 @@ ANY_SHAPE = ("small",)
 
 
 def for_network(name: str, source: Source) -> Source:
-    """A source as a network takes it."""
-    if name in ANY_SHAPE:
+    """A source as a network takes it; networks of other packages take it as it is."""
+    if name in ANY_SHAPE or (name in NETWORKS and name not in MODELS):
         return source
     return scaled(source, max(32, *source.shape[1:]) if name in ANY_SIDE else SIDES.get(name, 32))
 
 
 def make_network(name: str, source: Source, seed: int) -> Network:
-    """A network by name, for the patterns and classes of a source."""
+    """A network by name, for the patterns and classes of a source.
+
+    Args:
+        name: one of `everlearn list models`: ours, or one that another package brings by an entry point of the group
+            `everlearn.networks`, a function (classes, input_shape, *, normalise, seed) -> Network.
+        source: its classes are the network's rows; patterns that are bytes are normalised.
+        seed: of the fresh weights.
+    """
     classes, bytes_ = len(source.classes), source.train.x.dtype == np.uint8
     makers: Mapping[str, Callable[[], Network]] = {
         "small": lambda: small(classes, source.shape, normalise=bytes_, seed=seed),
@@ -49,8 +58,16 @@ def make_network(name: str, source: Source, seed: int) -> Network:
             classes, source.shape, normalise=bytes_, seed=seed
         ),
     }
-    if name not in makers:
-        raise ConfigError(
-            sentence("Unknown network", expected=f"one of {list(makers)}", got=repr(name), do="Choose one.")
-        )
-    return makers[name]()
+    if name in makers:
+        return makers[name]()
+    if name in NETWORKS:
+        return _brought(name, NETWORKS.load(name)(classes, source.shape, normalise=bytes_, seed=seed))
+    expected = f"one of {[*makers, *NETWORKS.points]}"
+    raise ConfigError(sentence("Unknown network", expected=expected, got=repr(name), do="Choose one."))
+
+
+def _brought(name: str, network: object) -> Network:
+    """A network of another package, or why it is none."""
+    if not isinstance(network, Network):
+        raise NETWORKS.refusal(name, f"its function gave a {type(network).__name__}, not a Network")
+    return network

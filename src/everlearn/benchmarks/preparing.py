@@ -12,9 +12,9 @@ from everlearn.benchmarks.known import benchmark_of
 from everlearn.benchmarks.networks import for_network, make_network
 from everlearn.data.source import Patterns
 from everlearn.errors import ConfigError, sentence
-from everlearn.learning.loop import Strategy
+from everlearn.learning.learner import Learner
 from everlearn.learning.parallel import ALONE, Ranks
-from everlearn.recipes.presets import build
+from everlearn.recipes import recipe_of
 from everlearn.streams import Stream
 from everlearn.weights import load_weights, read_about
 
@@ -32,13 +32,24 @@ def prepare(
     held_out: float = 0.0,
     device: str = "cpu",
     ranks: Ranks = ALONE,
-) -> tuple[Stream, Patterns, Strategy]:
+) -> tuple[Stream, Patterns, Learner]:
     """The stream of a run, the patterns to test on, and a learner that has seen nothing yet.
 
-    weights: a file of weights of ours that the network starts from. ranks: the processes that learn it together.
+    Args:
+        benchmark: by name, see `everlearn list benchmarks`.
+        strategy: by name, see `everlearn list strategies`.
+        run: numbers the order of the classes, from 1.
+        setting: the hyperparameter set; by default the benchmark's.
+        network: by name; by default the benchmark's.
+        weights: a file of weights of ours that the network starts from.
+        knobs: turned last, by dotted name.
+        seed: of everything else that is random.
+        held_out: the share of the training data that is tested on instead of the test set.
+        device: where to compute, as PyTorch names it.
+        ranks: the processes that learn it together.
     """
     check_device(device)
-    chosen = benchmark_of(benchmark, network)
+    chosen, recipe = benchmark_of(benchmark, network), recipe_of(strategy)
     refuse_known(benchmark, network or chosen.network, weights)
     stream = stream_of(benchmark, network, run)
     if chosen.scaled:
@@ -48,9 +59,7 @@ def prepare(
     net = make_network(network or chosen.network, stream.source, seed)
     if weights is not None:
         load_weights(weights, net)
-    learner = build(
-        strategy, net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks
-    )
+    learner = recipe.build(net, setting=setting or chosen.setting, knobs=knobs, seed=seed, device=device, ranks=ranks)
     return stream, stream.test, learner
 
 

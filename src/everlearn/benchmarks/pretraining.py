@@ -17,7 +17,7 @@ from everlearn.data.render import VERSION
 from everlearn.errors import NetworkError, sentence
 from everlearn.models import Network, cifarnet, efficientnet_lite0, small
 from everlearn.models.resnet import InputShape
-from everlearn.recipes.presets import build
+from everlearn.recipes.known import NAIVE
 from everlearn.weights import NETWORKS, import_weights, load_weights
 
 __all__ = ["cifarnet_cifar10", "efficientnet_lite0_imagenet", "small_mini50"]
@@ -117,9 +117,10 @@ def pretrain() -> dict[str, object]:
     source, threads = pretraining(), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        learner = build("naive", small(len(source.classes), SHAPE, normalise=True), knobs=KNOBS)
+        network = small(len(source.classes), SHAPE, normalise=True)
+        learner = NAIVE.build(network, knobs=KNOBS)
         learner.learn(Batch(source.train.x, source.train.y))
         accuracy = learner.evaluate(Batch(source.test.x, source.test.y)).seen
     finally:
         torch.set_num_threads(threads)
-    return {"trunk": dict(learner.network.trunk.state_dict()), "accuracy": accuracy, "knobs": str(KNOBS)}
+    return {"trunk": dict(network.trunk.state_dict()), "accuracy": accuracy, "knobs": str(KNOBS)}

@@ -19,7 +19,7 @@ RED = 3
 def add(commands: Commands) -> None:
     """This command and its options."""
     doctor = commands.add_parser(
-        "doctor", help="say in words what goes wrong in runs, and which way to turn; exit code 3 if any alarm is red"
+        "doctor", help="say what went wrong in runs, and which setting to change; exit code 3 if any alarm is red"
     )
     doctor.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
     doctor.add_argument(

@@ -33,8 +33,9 @@ def command_data(arguments: argparse.Namespace) -> None:
         say(fetch())
         return
     from everlearn.benchmarks import prepare
+    from everlearn.recipes.known import BASELINE
 
-    stream, test, _ = prepare(arguments.name, strategy="naive")
+    stream, test, _ = prepare(arguments.name, strategy=BASELINE)
     patterns = sum(map(len, stream.indices))
     say(f"{arguments.name}: {patterns} training patterns in {len(stream)} batches, {len(test)} test patterns.")
 

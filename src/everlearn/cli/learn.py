@@ -32,14 +32,14 @@ def add(commands: Commands) -> None:
 
 
 def _add_runs(commands: Commands) -> None:
-    one = commands.add_parser("run", help="learn one stream into a folder; the same command again goes on with it")
+    one = commands.add_parser("run", help="train on one stream; run the command again to resume")
     what_to_run(one)
     one.add_argument("--strategy", required=True)
     one.add_argument("--run", type=int, default=1, metavar="N", help="the order of the classes, from 1")
     one.add_argument("--out", type=Path, required=True, metavar="DIR", help="the run's folder")
     one.set_defaults(do=command_run)
 
-    many = commands.add_parser("compare", help="several strategies on several runs, and the page")
+    many = commands.add_parser("compare", help="compare strategies over several runs and write an HTML report")
     what_to_run(many)
     many.add_argument("--strategies", required=True, help="names, with commas between them")
     runs_option(many)
@@ -152,7 +152,9 @@ def compare(arguments: argparse.Namespace, engine: Any) -> None:
 
 def command_pretrain(arguments: argparse.Namespace) -> None:
     """Train on everything at once; the run's folder stands beside the weights, and resumes."""
-    config = config_of(arguments, "naive", run=1)
+    from everlearn.recipes.known import BASELINE
+
+    config = config_of(arguments, BASELINE, run=1)
     from everlearn.runs.pretrain import pretrain
     from everlearn.runs.progress import Bar
 

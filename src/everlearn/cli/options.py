@@ -22,7 +22,7 @@ def what_to_run(command: argparse.ArgumentParser, held_out: float = 0.0) -> None
     command.add_argument(
         "--benchmark", required=True, help="see: everlearn list benchmarks; split-N:PATH for your data"
     )
-    command.add_argument("--setting", help="whose hyperparameters; default: the benchmark's own")
+    command.add_argument("--setting", help="hyperparameter set (default: the benchmark's)")
     command.add_argument("--network", help="default: the benchmark's")
     command.add_argument("--weights", metavar="FILE", help="what the network starts from: see pretrain and weights")
     knob_options(command)
@@ -87,7 +87,7 @@ def place_options(command: argparse.ArgumentParser) -> None:
         type=at_least_one,
         default=1,
         metavar="T",
-        help="of the CPU (default 1); another number: the same to rounding",
+        help="CPU threads (default 1); changes results only by rounding",
     )
 
 

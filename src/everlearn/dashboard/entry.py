@@ -150,7 +150,7 @@ class RunEntry:
             news = max(news, files["config.json"].st_mtime)
         doing = status(finished=self.finished, held=held, was_held=self.was_held, age=now - news)
         strategy = named.strategy if named else "?"
-        look = names.look(strategy)
+        style = names.style(strategy)
         return {
             "id": self.id,
             "place": short(self.place, 160),
@@ -158,8 +158,8 @@ class RunEntry:
             "synthetic": names.is_synthetic(named.benchmark if named else "")
             or bool(self.plan and self.plan.synthetic),
             "strategy": short(names.spelt(strategy)),
-            "look": {"colour": look.colour, "dash": look.dash, "marker": look.marker},
-            "bound": strategy == names.UPPER_BOUND,
+            "look": {"colour": style.colour, "dash": style.dash, "marker": style.marker},
+            "bound": names.is_bound(strategy),
             "run": named.run if named else 0,
             "status": doing,
             "held": held,

@@ -2,6 +2,7 @@
 
 from everlearn.diagnostics.advice import kind, knob
 from everlearn.diagnostics.alarm import Alarm, named
+from everlearn.recipes import words_of
 from everlearn.records import Run
 
 _OUTPUTS = "outputs."
@@ -32,8 +33,8 @@ def frozen_alarms(run: Run) -> list[Alarm]:
 
 
 def _still(run: Run, layer: str) -> bool:
-    """Whether a layer is frozen from B_2 on. Rows are in FW, whose change is over the rows that were there before."""
+    """Whether a layer is frozen from B_2 on. FW's rows are, whose change is over the rows that were there before."""
     if not layer.startswith(_OUTPUTS):
         return True
     rows = knob(run, "head.old_rows", "frozen"), knob(run, "head.growth", "expanding")
-    return run.strategy == "fw" and rows == ("frozen", "expanding")
+    return words_of(run.strategy).holds_rows and rows == ("frozen", "expanding")

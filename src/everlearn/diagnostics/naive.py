@@ -8,11 +8,10 @@ from everlearn.diagnostics.advice import advice
 from everlearn.diagnostics.alarm import Alarm, Severity, percent
 from everlearn.diagnostics.mcnemar import mid_p
 from everlearn.diagnostics.thresholds import ALPHA, SAME
+from everlearn.recipes.known import BASELINE
 from everlearn.records import Run
 from everlearn.records.groups import kind
 from everlearn.records.predictions import predicted, truth
-
-_NAIVE = "naive"
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def _pair(run: Run, naive_runs: list[Run]) -> Pair | str:
 def _plain(run: Run) -> bool:
     """Whether a run is Naive's, with none of its slots exchanged."""
     knobs = run.config.knobs if run.config else {}
-    return run.strategy == _NAIVE and not {"regulariser", "memory"} & set(knobs)
+    return run.strategy == BASELINE and not {"regulariser", "memory"} & set(knobs)
 
 
 def _stream(run: Run) -> tuple[object, ...]:

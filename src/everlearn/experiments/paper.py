@@ -3,6 +3,7 @@
 from typing import Any
 
 from everlearn.experiments.experiment import CPU, Experiment, Variant
+from everlearn.recipes import recipe_of
 
 REHEARSAL_FREE = ("naive", "lwf", "ewc", "si", "cwr", "cwr+", "ar1")
 NATIVE: dict[str, dict[str, Any]] = {
@@ -18,8 +19,6 @@ CONSTANT = [[0.0, 1.0]]
 BOOST = [[0.0, 4.0], [0.25, 1.0]]
 """A variable learning rate: fourfold at first, at η after a quarter of the steps."""
 
-NAMES = {"naive": "Naive", "cumulative": "Cumulative", "cwr": "CWR", "cwr+": "CWR+", "cwr*": "CWR*", "ar1*": "AR1*"}
-
 
 def rate(schedule: list[list[float]]) -> dict[str, Any]:
     """This schedule on all batches."""
@@ -28,7 +27,7 @@ def rate(schedule: list[list[float]]) -> dict[str, Any]:
 
 def named(strategy: str) -> str:
     """A strategy's name as the paper writes it."""
-    return NAMES.get(strategy, strategy.upper())
+    return recipe_of(strategy).title
 
 
 def all_strategies(benchmark: str) -> list[Variant]:

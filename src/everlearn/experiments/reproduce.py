@@ -13,9 +13,10 @@ from everlearn.errors import ConfigError, sentence
 from everlearn.experiments.experiment import Budget, Experiment, Variant
 from everlearn.experiments.paper import EXPERIMENTS
 from everlearn.experiments.trajectories import trajectories, write_table
+from everlearn.recipes import recipe_of
 from everlearn.recipes.paper import PAPER
-from everlearn.recipes.presets import has_slot, preset
 from everlearn.runs import Config
+from everlearn.runs.config import plain
 from everlearn.runs.engine import Engine, LocalEngine
 
 
@@ -112,10 +113,10 @@ def _config(
     named = setting or benchmark_of(place, network).setting
     rates = _rates(variant.rates, named) if variant.rates else {}
     turned = {**rates, **experiment.knobs(order.budget, place), **variant.knobs}
-    slots = preset(variant.strategy, named, turned)
-    turned |= {knob: value for knob, value in (order.knobs or {}).items() if has_slot(slots, knob)}
+    recipe, given = recipe_of(variant.strategy), order.knobs or {}
+    turned |= {knob: value for knob, value in given.items() if recipe.has_knob(knob, named, turned)}
     if variant.pull is not None:
-        lam, eta = f"{variant.strategy}.lam", preset(variant.strategy, named, turned).training.later.eta
+        lam, eta = f"{recipe.holds}.lam", recipe.hyperparameters(named, turned)["training.later.eta"]
         turned = {lam: variant.pull / eta, **turned}
     return Config(
         benchmark=place,
@@ -135,13 +136,9 @@ def _config(
 
 def _rates(strategy: str, setting: str | None) -> dict[str, Any]:
     """A strategy's epochs and rates, as knobs."""
-    training = preset(strategy, setting).training
-    found: dict[str, Any] = {}
-    for phase in ("first", "later"):
-        one = getattr(training, phase)
-        values = {"epochs": one.epochs, "eta": one.eta, "schedule": [list(point) for point in one.schedule]}
-        found |= {f"training.{phase}.{name}": value for name, value in values.items()}
-    return found
+    names = [f"training.{phase}.{name}" for phase in ("first", "later") for name in ("epochs", "eta", "schedule")]
+    every = plain(recipe_of(strategy).hyperparameters(setting))
+    return {name: every[name] for name in names}
 
 
 def reproduce(
@@ -182,13 +179,13 @@ def described(name: str, order: Order) -> str:
     experiment, lines = experiment_of(name), []
     benchmark = order.benchmark or experiment.benchmark
     for variant, config in _by_variant(configs(experiment, order)).items():
-        chosen, training = benchmark_of(config.benchmark), config.slots.training
-        first, later = training.first.epochs, training.later.epochs
+        chosen, learnt = benchmark_of(config.benchmark), config.hyperparameters
+        first, later = learnt["training.first.epochs"], learnt["training.later.epochs"]
         epochs = f"{first} {'epoch' if first == 1 else 'epochs'} on B_1, {later} on later batches"
         network = config.network or chosen.network
         start = config.weights or ("its pre-trained weights" if network in catalogue.PRETRAINED else "random weights")
-        setting = config.setting or benchmark_of(config.benchmark, config.network).setting
-        none = " (the paper has no table for this)" if order.budget == "paper" and setting not in PAPER else ""
+        untold = order.budget == "paper" and config.own_setting not in PAPER
+        none = " (the paper has no table for this)" if untold else ""
         lines.append(f"  {variant}: {config.strategy} on {config.benchmark}, {network} from {start}, {epochs}{none}")
     theirs = f", there {experiment.theirs}" if experiment.theirs and not benchmark.startswith("core50") else ""
     what = f"{catalogue.EXPERIMENTS[name]} ({experiment.where} of the paper{theirs})"

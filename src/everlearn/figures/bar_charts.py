@@ -67,7 +67,7 @@ def bars(series: Sequence[Series], *, metric: str = "final", title: str | None =
     top = 100 * min(1.0, max(mean.mean + (mean.std or 0) for _, mean in found))
     for k, (one, mean) in enumerate(found):
         values = [100 * value for run in one.group.finished if (value := METRICS[metric](run)) is not None]
-        axes.barh(k, 100 * mean.mean, height=0.64, color=tint(one.look), label=one.label)
+        axes.barh(k, 100 * mean.mean, height=0.64, color=tint(one.style), label=one.label)
         if mean.std is not None:
             axes.errorbar(100 * mean.mean, k, xerr=100 * mean.std, color=INK, lw=1, capsize=2.5, capthick=1)
             axes.plot(values, [k] * len(values), ls="", marker="o", ms=3, mfc="white", mec=INK, mew=0.6)
@@ -93,8 +93,8 @@ def mt_vs_sit(series: Sequence[Series], mt: Sequence[Series] | None = None, *, t
     """
     first, found = first_of(series, "mt_vs_sit"), scenarios(series, mt)
     title = f"MT and SIT on {drawn(first.benchmark)}, after the last batch." if title is None else title
-    shown, below = chosen(found.of, MOST), 0.35 + 0.2 * legend_rows(found.looks)[0]
-    beside = len(shown) <= 8 and (len(shown) + 1) * len(found.looks) <= BESIDE
+    shown, below = chosen(found.of, MOST), 0.35 + 0.2 * legend_rows(found.styles)[0]
+    beside = len(shown) <= 8 and (len(shown) + 1) * len(found.styles) <= BESIDE
     figure, grid = sheet(
         *((1, 2) if beside else (2, 1)),
         ((WIDTH - 1.05) / 2, 1.9) if beside else (WIDTH - 0.65, 1.35),
@@ -111,7 +111,7 @@ def mt_vs_sit(series: Sequence[Series], mt: Sequence[Series] | None = None, *, t
             axes.set_xlabel("Classes of batch", labelpad=1)
         if beside and axes is cells[-1]:
             axes.set_ylabel("")
-    legend(figure, [Patch(color=colour(look)) for look in found.looks.values()], list(found.looks), handlelength=1)
+    legend(figure, [Patch(color=colour(style)) for style in found.styles.values()], list(found.styles), handlelength=1)
     return figure
 
 
@@ -126,14 +126,14 @@ def _note(of: int, series: Sequence[Series]) -> str:
 
 def _groups(axes: Axes, part: Scenario, found: Scenarios, shown: Sequence[int]) -> None:
     """A group of bars for each batch and one for the average; who is in this scenario stands around its middle."""
-    who, width = [name for name in found.looks if name in part.members], 0.84 / len(found.looks)
+    who, width = [name for name in found.styles if name in part.members], 0.84 / len(found.styles)
     places = np.arange(len(shown) + 1) + np.where(np.arange(len(shown) + 1) == len(shown), 0.25, 0)
     for k, name in enumerate(who):
         values = part.accuracies(part.members[name], found.of)
         columns = [values[i] for i in (*(i - 1 for i in shown), -1)]
         x = places + (k - (len(who) - 1) / 2) * width
         height, std = [100 * one.mean for one in columns], [100 * (one.std or 0) for one in columns]
-        axes.bar(x, height, width * 0.92, color=colour(found.looks[name]), label=part.members[name].label)
+        axes.bar(x, height, width * 0.92, color=colour(found.styles[name]), label=part.members[name].label)
         if any(std):
             axes.errorbar(x, height, yerr=std, ls="", color=INK, lw=0.7, path_effects=halo())
     axes.set_xticks(places, [*(B(i) for i in shown), "Avg"])

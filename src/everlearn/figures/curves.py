@@ -157,7 +157,7 @@ def _top(panel: Panel, one: Series) -> float:
 
 def _line(axes: Axes, panel: Panel, one: Series, of: int) -> Line2D:
     """A series' band and line, and its unfinished runs; gives what stands for it in a legend."""
-    curve, look, shade = one.group.curve(panel.value), one.look, colour(one.look)
+    curve, style, shade = one.group.curve(panel.value), one.style, colour(one.style)
     lines = []
     if curve:
         batches = np.array(places(one.run, of)[: len(curve)])
@@ -165,7 +165,7 @@ def _line(axes: Axes, panel: Panel, one: Series, of: int) -> Line2D:
         std = 100 * np.array([0.0 if found is None else found.std or 0.0 for found in curve])
         if std.any():
             axes.fill_between(batches, mean - std, mean + std, color=shade, alpha=0.14, lw=0)
-        lines = axes.plot(batches, mean, color=shade, lw=1.5, ls=dashes(look), marker=marker(look), ms=4)
+        lines = axes.plot(batches, mean, color=shade, lw=1.5, ls=dashes(style), marker=marker(style), ms=4)
         lines[0].set(label=one.label, mec="white", mew=0.5, clip_on=False, markevery=max(1, len(curve) // 12))
     for run in one.group.unfinished:
         values = [np.nan if (value := panel.value(record)) is None else 100 * value for record in run.records]
@@ -186,7 +186,7 @@ def _names(axes: Axes, panel: Panel, series: Sequence[Series], top: float, of: i
             ends.append((one, *known[-1]))
     heights = apart([y for *_, y in ends], top * 0.14 / HEIGHT, 0, top)
     for (one, x, y), place in zip(ends, heights, strict=True):
-        lead = {"arrowstyle": "-", "color": colour(one.look), "lw": 0.7, "alpha": 0.8, "shrinkA": 1, "shrinkB": 4}
+        lead = {"arrowstyle": "-", "color": colour(one.style), "lw": 0.7, "alpha": 0.8, "shrinkA": 1, "shrinkB": 4}
         lead["relpos"] = (0, 0.5)
         axes.annotate(
             f"{drawn(one.label)} {y:.1f}",

@@ -112,7 +112,7 @@ def _range(members: Sequence[Histogram]) -> tuple[float, float, float]:
 def _histogram(axes: Axes, row: _Row, k: int, i: int) -> None:
     member, line, raw = row.members[k], row.lines[k], row.name == "F"
     assert member is not None
-    shade = tint(row.one.look, 0.45) if raw else colour(row.one.look)
+    shade = tint(row.one.style, 0.45) if raw else colour(row.one.style)
     axes.stairs(member.counts, member.edges, baseline=0.1, fill=True, color=shade, label=row.one.label)
     if line is not None:
         axes.stairs(line.counts, line.edges, baseline=None, fill=False, color=INK, lw=0.8, label="F^i")

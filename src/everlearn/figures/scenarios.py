@@ -12,7 +12,7 @@ from everlearn.figures.table import escaped
 from everlearn.learning.evaluation import by_batch
 from everlearn.records import Record
 from everlearn.records.groups import Spread, spread
-from everlearn.records.names import COLOURS, Look, look, spelt
+from everlearn.records.names import COLOURS, Style, spelt, style
 from everlearn.report.tables import DEVIATION, runs_of, written
 
 _SCENARIO = re.compile(r"[\s,_-]+\(?(MT|SIT)\)?$", re.IGNORECASE)
@@ -46,12 +46,12 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """Both, of a stream of so many batches. looks: of everybody who is in one of them, by name, in order."""
+    """Both, of a stream of so many batches. styles: of everybody who is in one of them, by name, in order."""
 
     mt: Scenario
     sit: Scenario
     of: int
-    looks: dict[str, Look]
+    styles: dict[str, Style]
 
     @property
     def series(self) -> list[Series]:
@@ -79,7 +79,7 @@ def scenarios(series: Sequence[Series], mt: Sequence[Series] | None = None) -> S
         Scenario("SIT", "SIT: one head for all classes, no task told", {names[one]: one for one in sit}, _sit),
     )
     of = max(run.of or 1 for one in (*sit, *told) for run in one.group.finished)
-    return Scenarios(*both, of, _looks({names[one]: one for one in (*told, *sit)}))
+    return Scenarios(*both, of, _styles({names[one]: one for one in (*told, *sit)}))
 
 
 def mt_vs_sit_table(series: Sequence[Series]) -> str:
@@ -87,7 +87,7 @@ def mt_vs_sit_table(series: Sequence[Series]) -> str:
     found = scenarios(*split(series))
     head = ["Strategy", "Scenario", "Runs", *(f"B{i}" for i in range(1, found.of + 1)), "Average"]
     rows = [head, ["---", "---", *["---:"] * (len(head) - 2)]]
-    for name in found.looks:
+    for name in found.styles:
         for part in (found.mt, found.sit):
             if one := part.members.get(name):
                 values = [written(value, 100) for value in part.accuracies(one, found.of)]
@@ -121,12 +121,12 @@ def _name(one: Series, *, alone: bool) -> str:
     return f"{spelt(one.group.strategy)} ({apart})" if apart else spelt(one.group.strategy)
 
 
-def _looks(who: dict[str, Series]) -> dict[str, Look]:
-    """The strategies' own looks if these tell all apart by colour, as bars must; else colours in turn."""
-    own = {name: look(one.group.strategy) for name, one in who.items()}
+def _styles(who: dict[str, Series]) -> dict[str, Style]:
+    """The strategies' own styles if these tell all apart by colour, as bars must; else colours in turn."""
+    own = {name: style(one.group.strategy) for name, one in who.items()}
     if len({each.colour for each in own.values()}) == len(own):
         return own
-    return {name: Look(IN_TURN[k % COLOURS], 0, 0) for k, name in enumerate(own)}
+    return {name: Style(IN_TURN[k % COLOURS], 0, 0) for k, name in enumerate(own)}
 
 
 def _mt(record: Record) -> list[float]:

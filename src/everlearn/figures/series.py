@@ -1,4 +1,4 @@
-"""What a figure draws: runs that belong together, with a name and a look."""
+"""What a figure draws: runs that belong together, with a name and a style."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Literal
 from everlearn.errors import DataError, sentence
 from everlearn.records import Run, read
 from everlearn.records.groups import Comparison, Group, benchmarks
-from everlearn.records.names import COLOURS, DASHES, MARKERS, Look
+from everlearn.records.names import COLOURS, DASHES, MARKERS, Style
 from everlearn.report.joined import JOINED, together
 
 IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
@@ -20,7 +20,7 @@ class Series:
     """The runs behind one line, bar or strip. label: what it is called; benchmark: on what, in words."""
 
     label: str
-    look: Look
+    style: Style
     group: Group
     benchmark: str
 
@@ -37,7 +37,7 @@ class Series:
 
 def series_of(bench: Comparison) -> list[Series]:
     """A series for each strategy and configuration, best first, as on the page."""
-    return [Series(group.title, group.look, group, bench.title) for group in bench.groups]
+    return [Series(group.title, group.style, group, bench.title) for group in bench.groups]
 
 
 def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
@@ -55,8 +55,8 @@ def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
                     do="Give each configuration a label of its own.",
                 )
             )
-        look = Look(IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
-        found.append(Series(label, look, benches[0].groups[0], benches[0].title))
+        style = Style(IN_TURN[k % COLOURS], k // COLOURS % len(DASHES), k % len(MARKERS))
+        found.append(Series(label, style, benches[0].groups[0], benches[0].title))
     return found
 
 

@@ -111,9 +111,9 @@ def _draw(axes: Axes, panel: _Panel, of: int) -> dict[int, object]:
         (drawn_lines[id(one)],) = axes.plot(
             range(1, len(values) + 1),
             values,
-            color=colour(one.look),
-            ls=dashes(one.look),
-            marker=marker(one.look),
+            color=colour(one.style),
+            ls=dashes(one.style),
+            marker=marker(one.style),
             lw=1.5,
             ms=4,
             mec="white",

@@ -17,7 +17,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from everlearn.records.names import DASHES, Look
+from everlearn.records.names import DASHES, Style
 from everlearn.report.axes import batch_ticks
 from everlearn.report.colours import EMPTY, colours
 from everlearn.report.markup import plain
@@ -118,14 +118,14 @@ def power(value: float) -> str:
     return "1" if exponent == 0 else "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def colour(look: Look) -> str:
-    """A look's colour."""
-    return PALETTE[look.colour]
+def colour(style: Style) -> str:
+    """A style's colour."""
+    return PALETTE[style.colour]
 
 
-def tint(look: Look, share: float = 0.5) -> tuple[float, ...]:
+def tint(style: Style, share: float = 0.5) -> tuple[float, ...]:
     """Its colour mixed with white, for areas that something is drawn upon."""
-    return tuple(1 - share * (1 - part) for part in to_rgb(colour(look)))
+    return tuple(1 - share * (1 - part) for part in to_rgb(colour(style)))
 
 
 def halo() -> list[Any]:
@@ -133,14 +133,14 @@ def halo() -> list[Any]:
     return [withStroke(linewidth=1.4, foreground="white")]
 
 
-def dashes(look: Look) -> Any:
-    """A look's line style."""
-    return "-" if DASHES[look.dash] == "none" else (0, tuple(float(part) / 2 for part in DASHES[look.dash].split()))
+def dashes(style: Style) -> Any:
+    """A style's line style."""
+    return "-" if DASHES[style.dash] == "none" else (0, tuple(float(part) / 2 for part in DASHES[style.dash].split()))
 
 
-def marker(look: Look) -> str:
-    """A look's marker."""
-    return _MARKERS[look.marker]
+def marker(style: Style) -> str:
+    """A style's marker."""
+    return _MARKERS[style.marker]
 
 
 def shares_map() -> Colormap:

@@ -14,7 +14,7 @@ from everlearn._kit.state import State
 from everlearn.data.batch import Array, Batch, as_batch
 from everlearn.data.labels import Labels
 from everlearn.learning.evaluation import Accuracy, accuracy
-from everlearn.learning.storage import Ledger
+from everlearn.learning.storage import Ledger, measure
 
 Rows = Literal["all", "seen"]
 
@@ -180,9 +180,10 @@ class Learner(Predictor):
     def load_state_dict(self, state: State) -> None:
         """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing."""
 
-    @abstractmethod
     def storage(self) -> Ledger:
-        """The paper's formula for this strategy beside what it really keeps."""
+        """The paper's formula for this strategy beside what it really keeps; by default, the tensors of its state."""
+        kept = measure({"state": self.state_dict()})
+        return Ledger("", 0, kept, kept)
 
     def snapshot(self) -> Predictor:
         return copy.deepcopy(self)

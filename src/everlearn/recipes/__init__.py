@@ -2,3 +2,10 @@
 
 Everything above knows recipes and the learner's protocol, never a strategy.
 """
+
+from everlearn.recipes.recipe import Recipe, SlotRecipe
+from everlearn.recipes.registry import recipe_of, recipes, register, words_of
+from everlearn.recipes.space import Range
+from everlearn.recipes.style import Style
+
+__all__ = ["Range", "Recipe", "SlotRecipe", "Style", "recipe_of", "recipes", "register", "words_of"]

@@ -2,7 +2,8 @@
 
 What the tables leave open comes from the authors' later code (mini-batch sizes on CORe50, momentum, weight decay,
 biases, one shuffle a batch), and what is known from nowhere is ours: CifarNet's mini-batch size, and everything of
-fw, cw, ar1-ewc, ar1-lwf, cwr* and ar1*, for which no table was published. `docs/departures.md` says which is which.
+fw, cw, ar1-ewc and ar1-lwf, for which no table was published; cwr* and ar1* take what cwr+ and ar1 have.
+`docs/departures.md` says which is which.
 """
 
 from typing import Any
@@ -56,17 +57,8 @@ def _rows(init: str, scale: float, gaussian: float) -> dict[str, Knobs]:
     return {**dict.fromkeys(names, plain), "cwr": {"head.init": "gaussian", "head.init_scale": gaussian}}
 
 
-STARS = {"cwr*": "cwr+", "ar1*": "ar1"}
-"""The strategies that came after the paper, and those whose knobs they take."""
-
-
-def with_stars(tables: dict[str, Knobs]) -> dict[str, Knobs]:
-    """The tables, and CWR* and AR1* by them."""
-    return {**tables, **{star: tables[name] for star, name in STARS.items()}}
-
-
 def _setting(tables: dict[str, Knobs], caffe: Knobs, rows: dict[str, Knobs]) -> dict[str, Knobs]:
-    return {name: {**caffe, **rows.get(name, {}), **knobs} for name, knobs in with_stars(tables).items()}
+    return {name: {**caffe, **rows.get(name, {}), **knobs} for name, knobs in tables.items()}
 
 
 _CAFFENET: dict[str, Knobs] = {

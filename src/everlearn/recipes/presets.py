@@ -7,74 +7,50 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from everlearn._kit.knobs import check, knob_names
-from everlearn.errors import ConfigError, NetworkError, sentence
-from everlearn.heads import CWR, CWRStar, PerTask, Plain
 from everlearn.learning.loop import Strategy
 from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.learning.slots import Slots
-from everlearn.memories import Everything, NoMemory
 from everlearn.models.network import Network
-from everlearn.recipes.paper import PAPER
-from everlearn.recipes.tuned import TUNED
-from everlearn.regularisers import EWC, LWF, SI, Freeze, NoRegulariser
+from everlearn.recipes.known import KNOWN
+from everlearn.recipes.parts import KINDS
+from everlearn.recipes.recipe import SlotRecipe
+from everlearn.recipes.registry import recipe_of
+from everlearn.recipes.settings import TABLES
+
+__all__ = ["KINDS", "PRESETS", "SETTINGS", "Knobs", "build", "has_slot", "preset", "with_knobs"]
 
 Knobs = Mapping[str, Any]
 """Knobs by dotted name: "si.lam", "head.growth", "training.first.epochs"; or a slot's kind: "head" → "per_task"."""
 
-
-CWR_PLUS = CWR(init="zero", shift="batch")
-
-PRESETS: dict[str, Slots] = {
-    "naive": Slots(Plain()),
-    "cumulative": Slots(Plain(), memory=Everything()),
-    "lwf": Slots(Plain(growth="expanding"), LWF()),
-    "ewc": Slots(Plain(), EWC(lam=1.5e4)),
-    "si": Slots(Plain(), SI(lam=1.5e4, w_1=1e-3, w_i=1e-3)),
-    "fw": Slots(Plain(growth="expanding", old_rows="frozen"), Freeze()),
-    "cw": Slots(Plain(growth="expanding"), Freeze()),
-    "cwr": Slots(CWR(), Freeze()),
-    "cwr+": Slots(CWR_PLUS, Freeze()),
-    "ar1": Slots(CWR_PLUS, SI(lam=1.5e4, w_1=1e-4, w_i=1e-4)),
-    "ar1-ewc": Slots(CWR_PLUS, EWC(lam=1.5e4)),
-    "ar1-lwf": Slots(CWR_PLUS, LWF()),
-    "cwr*": Slots(CWRStar(), Freeze()),
-    "ar1*": Slots(CWRStar(), SI(lam=1.5e4, w_1=1e-4, w_i=1e-4)),
-}
+PRESETS: dict[str, Slots] = {name: recipe.own for name, recipe in KNOWN.items() if isinstance(recipe, SlotRecipe)}
 """Slots by the name of the strategy, with hyperparameters of our own."""
 
-SETTINGS: dict[str, dict[str, dict[str, Any]]] = {"presets": {name: {} for name in PRESETS}, **PAPER, **TUNED}
+SETTINGS = TABLES
 """The paper's hyperparameters and our own, by network and benchmark; `presets` are the values above."""
-
-KINDS: dict[str, dict[str, type]] = {
-    "head": {kind.name: kind for kind in (Plain, PerTask, CWR, CWRStar)},
-    "regulariser": {kind.name: kind for kind in (NoRegulariser, Freeze, LWF, EWC, SI)},
-    "memory": {kind.name: kind for kind in (NoMemory, Everything)},
-}
-"""Every kind that a slot can be of, by name."""
 
 
 def preset(name: str, setting: str | None = None, knobs: Knobs | None = None) -> Slots:
-    """The slots of a strategy, with the paper's hyperparameters for a setting, and then with the knobs given.
+    """The slots of a strategy, with the hyperparameters of a setting, and then with the knobs given.
 
-    setting: the paper's "caffenet/core50", "googlenet/core50" and "cifarnet/icifar-100", or our "small/digits" and
-    "small/mini50"; None for the presets' own values.
+    Args:
+        name: a strategy that is made of slots.
+        setting: the paper's "caffenet/core50", "googlenet/core50" and "cifarnet/icifar-100", or our "small/digits" and
+            "small/mini50"; None for the presets' own values.
+        knobs: turned last, by dotted name.
 
     >>> slots = preset("ar1", "cifarnet/icifar-100", {"si.lam": 1e5})
     >>> slots.regulariser.lam, slots.regulariser.w_1, slots.training.first.epochs
     (100000.0, 0.00015, 60)
     """
-    if name not in PRESETS:
-        raise ConfigError(
-            sentence("Unknown strategy", expected=f"one of {list(PRESETS)}", got=repr(name), do="Choose one.")
-        )
-    slots = PRESETS[name]
-    if setting is not None:
-        if setting not in SETTINGS:
-            raise ConfigError(
-                sentence("Unknown setting", expected=f"one of {list(SETTINGS)}", got=repr(setting), do="Choose one.")
-            )
-        slots = with_knobs(slots, SETTINGS[setting][name])
-    return with_knobs(slots, knobs or {})
+    recipe = recipe_of(name)
+    check(
+        isinstance(recipe, SlotRecipe),
+        f"{name} is not made of slots",
+        expected="a strategy that is",
+        got=repr(name),
+        do="Build its learner instead: everlearn.build(name, network).",
+    )
+    return cast(SlotRecipe, recipe).made(setting, knobs)
 
 
 def build(
@@ -89,22 +65,26 @@ def build(
 ) -> Strategy:
     """A learner from the name of a strategy and a network.
 
-    ranks: the processes that learn it together, from `everlearn.learning.parallel`; by default this one alone.
+    Args:
+        name: as `everlearn list strategies` has it.
+        network: an `everlearn.models.Network`; `everlearn.models.wrap` makes one of a module.
+        setting: the hyperparameter set; None for the strategy's own.
+        knobs: turned last, by dotted name.
+        seed: of everything that is random in training.
+        device: where to compute, as PyTorch names it.
+        ranks: the processes that learn it together, from `everlearn.learning.parallel`; by default this one alone.
+
+    Returns:
+        A learner that has seen nothing yet: a `Strategy`, where the strategy is made of slots as all of ours are; else
+        what its recipe builds, of which only the `Learner` protocol is known.
 
     >>> from everlearn.models import small
     >>> build("ar1", small(classes=10), knobs={"si.lam": 1e4}).regulariser.lam
     10000.0
     """
-    if not isinstance(network, Network):
-        raise NetworkError(
-            sentence(
-                "This is no network of ours",
-                expected="an everlearn.models.Network",
-                got=type(network).__name__,
-                do="Wrap a module of your own: everlearn.models.wrap(module, ...).",
-            )
-        )
-    return Strategy(network, preset(name, setting, knobs), seed=seed, device=device, ranks=ranks)
+    recipe = recipe_of(name)
+    learner = recipe.build(network, setting=setting, knobs=knobs, seed=seed, device=device, ranks=ranks)
+    return cast(Strategy, learner)
 
 
 def with_knobs(slots: Slots, knobs: Knobs) -> Slots:

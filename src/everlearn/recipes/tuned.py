@@ -16,7 +16,7 @@ import math
 from importlib.resources import files
 from typing import Any
 
-from everlearn.recipes.paper import PAPER, Knobs, with_stars
+from everlearn.recipes.paper import PAPER, Knobs
 
 SETTINGS = {
     "small/digits": ["small-digits.json"],
@@ -46,7 +46,7 @@ def _read(names: list[str]) -> dict[str, Knobs]:
     rates = {other: _rates(found[strategy], begun.get(other, {})) for other, strategy in LIKE.items()}
     found = {"cumulative": _afresh(found["cwr+"]), **rates, **found}
     found["cumulative"]["training.first.eta"] = found["cumulative"]["training.later.eta"]
-    return with_stars({strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()})
+    return {strategy: {**begun.get(strategy, {}), **knobs} for strategy, knobs in found.items()}
 
 
 def _results(strategy: str, texts: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -70,8 +70,8 @@ class Group:
         return f"{names.spelt(self.strategy)} ({self.apart})" if self.apart else names.spelt(self.strategy)
 
     @property
-    def look(self) -> names.Look:
-        return names.look(self.strategy, self.variant)
+    def style(self) -> names.Style:
+        return names.style(self.strategy, self.variant)
 
     @property
     def finished(self) -> tuple[Run, ...]:
@@ -95,7 +95,7 @@ class Group:
             for r in run.records[-1:]
             for name, size in r.storage.items()
         )
-        return held or self.strategy in names.REHEARSAL
+        return held or names.rehearses(self.strategy)
 
     @property
     def knows_task(self) -> bool:
@@ -104,7 +104,7 @@ class Group:
 
     @property
     def upper_bound(self) -> bool:
-        return self.strategy == names.UPPER_BOUND
+        return names.is_bound(self.strategy)
 
     def over(self, metric: str) -> Spread | None:
         """A metric's mean and deviation over the finished runs."""

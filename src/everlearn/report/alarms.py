@@ -27,7 +27,7 @@ def _strategy(among: Among, group: Group) -> Html:
     for run in group.runs:
         for alarm in alarms(run, among):
             found.setdefault(alarm.name, []).append((run, alarm))
-    head = tag("dt", swatch(group.look), tag("span", group.title, class_="name"))
+    head = tag("dt", swatch(group.style), tag("span", group.title, class_="name"))
     listed = [_told(group, same) for same in sorted(found.values(), key=_first_red)]
     return join(head, *(listed or [tag("dd", _badge("green"), " No alarm.", data_severity="green")]))
 

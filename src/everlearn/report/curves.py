@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from everlearn.records import Record, Run
 from everlearn.records.groups import Comparison, Group, Spread, spread
-from everlearn.records.names import DASHES, MARKERS, Look
+from everlearn.records.names import DASHES, MARKERS, Style
 from everlearn.report.axes import Frame, apart, batch_ticks, ticks
 from everlearn.report.joined import places
 from everlearn.report.markup import Html, fold, join, scroll, tag
@@ -76,7 +76,7 @@ def legend(bench: Comparison) -> Html:
         tag(
             "label",
             tag("input", type="checkbox", checked=True),
-            swatch(group.look),
+            swatch(group.style),
             group.title if group.finished else f"{group.title} (unfinished)",
             class_=f"k{k}",
         )
@@ -85,11 +85,11 @@ def legend(bench: Comparison) -> Html:
     return tag("fieldset", tag("legend", "Strategies shown", class_="quiet"), *items, class_="legend")
 
 
-def swatch(look: Look) -> Html:
+def swatch(style: Style) -> Html:
     """A short piece of a strategy's line."""
-    line = tag("path", d="M1 6H25", class_="line", stroke_dasharray=DASHES[look.dash])
-    mark = tag("path", d=MARKERS[look.marker], transform="translate(13 6)", class_="mark")
-    return tag("svg", line, mark, class_=f"swatch p{look.colour}", viewBox="0 0 26 12", aria_hidden="true")
+    line = tag("path", d="M1 6H25", class_="line", stroke_dasharray=DASHES[style.dash])
+    mark = tag("path", d=MARKERS[style.marker], transform="translate(13 6)", class_="mark")
+    return tag("svg", line, mark, class_=f"swatch p{style.colour}", viewBox="0 0 26 12", aria_hidden="true")
 
 
 def panel(bench: Comparison, metric: Metric, frame: Frame) -> Html:
@@ -134,21 +134,21 @@ def _axes(frame: Frame) -> Html:
 def _line(group: Group, k: int, metric: Metric, frame: Frame) -> Html:
     """A strategy's band, line and markers, and its unfinished runs."""
     curve = [(i, found) for i, found in _placed(group, metric, frame.of) if found]
-    look, parts = group.look, []
+    style, parts = group.style, []
     if any(found.std for _, found in curve):
         edges = [(i, found.mean, found.std or 0) for i, found in curve]
         points = [(i, mean + std) for i, mean, std in edges] + [(i, mean - std) for i, mean, std in reversed(edges)]
         parts.append(tag("path", d=_path(points, metric, frame) + "Z", class_="band"))
     points = [(i, found.mean) for i, found in curve]
-    parts.append(tag("path", d=_path(points, metric, frame), class_="line", stroke_dasharray=DASHES[look.dash]))
+    parts.append(tag("path", d=_path(points, metric, frame), class_="line", stroke_dasharray=DASHES[style.dash]))
     marked = set(batch_ticks(frame.of)) | {frame.of}
     for i, found in curve:
         if i in marked or len(curve) < frame.of:
             at = f"translate({frame.x(i):.1f} {frame.y(found.mean * metric.scale):.1f})"
             name = tag("title", f"{group.title}, batch {i:g}: {metric.say(found)} {metric.unit}")
-            parts.append(tag("path", name, d=MARKERS[look.marker], transform=at, class_="mark"))
+            parts.append(tag("path", name, d=MARKERS[style.marker], transform=at, class_="mark"))
     stopped = [_unfinished(group, run, metric, frame) for run in group.unfinished]
-    return tag("g", *parts, *stopped, class_=f"series p{look.colour} k{k}")
+    return tag("g", *parts, *stopped, class_=f"series p{style.colour} k{k}")
 
 
 def _unfinished(group: Group, run: Run, metric: Metric, frame: Frame) -> Html:
@@ -186,7 +186,7 @@ def _labels(bench: Comparison, metric: Metric, frame: Frame) -> Html:
         text = tag(
             "text", tag("title", group.title), _short(group), x=f"{to:g}", y=f"{place:.1f}", dy=".35em", class_="name"
         )
-        parts.append(tag("g", lead, text, class_=f"p{group.look.colour} k{k}"))
+        parts.append(tag("g", lead, text, class_=f"p{group.style.colour} k{k}"))
     return tag("g", *parts, class_="labels")
 
 
@@ -208,7 +208,7 @@ def _numbers(bench: Comparison, metric: Metric, of: int, key: str) -> Html:
             cells = [
                 _cell(metric, curve[i], data_batch=i, **known) if i in curve else tag("td") for i in range(1, of + 1)
             ]
-            rows.append(tag("tr", tag("th", swatch(group.look), group.title, scope="row"), *cells, data_k=k))
+            rows.append(tag("tr", tag("th", swatch(group.style), group.title, scope="row"), *cells, data_k=k))
         for run in group.unfinished:
             name = f"{group.title}, run {run.number}, {run.progress}"
             one = {round(i): spread([metric.value(r)]) for i, r in zip(places(run, of), run.records, strict=False)}

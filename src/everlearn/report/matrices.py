@@ -96,7 +96,7 @@ def _large(group: Group, run: Run, placed: list[tuple[int, Record]], grid: str) 
     axes = (tag("span", "true", class_="axis down"), tag("span", "predicted", class_="axis along"))
     return tag(
         "div",
-        tag("p", swatch(group.look), tag("b", group.title), note, class_="who"),
+        tag("p", swatch(group.style), tag("b", group.title), note, class_="who"),
         tag("div", _matrix(record, _said(group, run, record), grid), *axes, class_="framed"),
         class_="one",
     )
@@ -110,7 +110,7 @@ def _strip(group: Group, run: Run, placed: list[tuple[int, Record]], grid: str) 
         matrix = _matrix(record, _said(group, run, record), grid)
         cells.append(tag("li", matrix, note, data_batch=i, data_note=f"batch {i}, {percent}"))
     stop = "" if run.finished else f", {run.progress}"
-    head = tag("h5", swatch(group.look), group.title, tag("span", f" run {run.number}{stop}", class_="quiet"))
+    head = tag("h5", swatch(group.style), group.title, tag("span", f" run {run.number}{stop}", class_="quiet"))
     row = tag("ol", *cells, class_="strip", tabindex=0, aria_label=f"Confusion matrices of {group.title}, by batch")
     return tag("div", head, row, class_="of-one")
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from everlearn._kit.files import write_atomically
 from everlearn.errors import EverlearnError, sentence
+from everlearn.recipes.known import BASELINE
 from everlearn.records import Run, read
 from everlearn.records.groups import Comparison, Group, benchmarks
 from everlearn.report import alarms, curves, matrices, sections
@@ -185,7 +186,7 @@ def _headline(bench: Comparison) -> Html:
     ]
     said += [", without keeping an old pattern"]
     said += [f"; {group.title}, the upper bound, {_percent(group)}" for group in others if group.upper_bound]
-    said += [f"; {group.title}, plain training, {_percent(group)}" for group in others if group.strategy == "naive"]
+    said += [f"; {group.title}, plain training, {_percent(group)}" for group in others if group.strategy == BASELINE]
     return join(*said, ".")
 
 

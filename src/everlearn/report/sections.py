@@ -99,7 +99,7 @@ def _row(bench: Comparison, group: Group, columns: list[Column], *, dots: bool) 
         marks.append(tag("span", "keeps patterns", class_="badge plain"))
     known = {"data_benchmark": bench.name, "data_strategy": group.label}
     cells = [_number(group.over(column.metric), column, known) for column in columns]
-    name = tag("th", swatch(group.look), tag("span", group.title, class_="name"), *marks, scope="row")
+    name = tag("th", swatch(group.style), tag("span", group.title, class_="name"), *marks, scope="row")
     runs = tag("td", runs_of(group), **known, data_metric="runs", data_value=len(group.runs))
     last = [tag("td", _dots(group), class_="each")] if dots else []
     return tag("tr", name, runs, *cells, *last, class_="best" if best else None)
@@ -118,7 +118,7 @@ def _dots(group: Group) -> Html:
     finals = [METRICS["final"](run) or 0.0 for run in group.finished]
     marks = [tag("path", d=f"M{3 + 114 * value:.1f} 8h0", class_="dot") for value in finals]
     line = tag("path", d="M3 8H117M3 5V11M60 6V10M117 5V11", class_="rule")
-    return tag("svg", line, *marks, viewBox="0 0 120 16", class_=f"dots p{group.look.colour}", aria_hidden="true")
+    return tag("svg", line, *marks, viewBox="0 0 120 16", class_=f"dots p{group.style.colour}", aria_hidden="true")
 
 
 def storage(bench: Comparison) -> Html:

@@ -12,8 +12,7 @@ import yaml
 from everlearn._kit.knobs import check, check_types, flat
 from everlearn.benchmarks import benchmark_of
 from everlearn.errors import ConfigError, sentence
-from everlearn.learning.slots import Slots
-from everlearn.recipes.presets import preset
+from everlearn.recipes import Recipe, recipe_of
 
 PLACE = ("device", "threads")  # where it is computed: another place gives the same to rounding
 SHARES = ("cpus", "gpus")  # of a machine: they settle nothing of the result
@@ -80,13 +79,17 @@ class Config:
     @property
     def hyperparameters(self) -> dict[str, Any]:
         """Every one, as the setting and the knobs give it, by the names of `--set`."""
-        return plain(self.slots.hyperparameters)
+        return plain(self.recipe.hyperparameters(self.own_setting, self.knobs))
 
     @property
-    def slots(self) -> Slots:
-        """The strategy's slots, as the setting and the knobs give them."""
-        setting = self.setting or benchmark_of(self.benchmark, self.network).setting
-        return preset(self.strategy, setting, self.knobs)
+    def recipe(self) -> Recipe:
+        """The strategy's recipe."""
+        return recipe_of(self.strategy)
+
+    @property
+    def own_setting(self) -> str | None:
+        """Whose hyperparameters: the setting, or by default the benchmark's own."""
+        return self.setting or benchmark_of(self.benchmark, self.network).setting
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out."""

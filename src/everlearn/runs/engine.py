@@ -85,7 +85,7 @@ def check_streams(configs: Iterable[Config]) -> None:
         batches = stream_of(benchmark, network, max(config.run for config in those)).batches
         for config in those:
             try:
-                config.slots.head.check_stream(batches[: config.batches])
+                config.recipe.check_stream(batches[: config.batches], config.own_setting, config.knobs)
             except DataError as error:
                 raise DataError(f"{config.strategy}: {error}") from error
 

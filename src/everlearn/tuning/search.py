@@ -17,12 +17,12 @@ from everlearn._kit.knobs import check
 from everlearn.benchmarks import prepare
 from everlearn.errors import ConfigError, OvershootWarning, RunError, TrainingError, sentence
 from everlearn.learning.evaluation import by_batch
+from everlearn.recipes.space import Point, Range, Space
 from everlearn.runs import Config, run
 from everlearn.runs.config import PLACE
 from everlearn.runs.folder import RunFolder, one_process
 from everlearn.runs.place import machine, moved, versions
 from everlearn.runs.runner import OnProgress, choices
-from everlearn.tuning.space import Point, Range, Space
 
 if TYPE_CHECKING:
     import optuna
@@ -92,8 +92,9 @@ class Search:
         import_optuna()
         torch.set_num_threads(self.config.threads)  # the sampler's sums too
         space = self._space()
+        search = self if space.ranges else replace(self, trials=1)  # with nothing to search for, there is one point
         with one_process(folder, "This search is made by another process", expected="one process a search"):
-            return self._run(folder, space, learn or _learn_here)
+            return search._run(folder, space, learn or _learn_here)
 
     def _run(self, folder: Path, space: Space, learn: Learn) -> dict[str, Any]:
         optuna = import_optuna()
@@ -130,9 +131,10 @@ class Search:
         return study.get_trials(deepcopy=False, states=(import_optuna().trial.TrialState.COMPLETE,))[: self.trials]
 
     def _space(self) -> Space:
-        stream, _, learner = prepare(self.config.benchmark, **choices(replace(self.config, device="cpu")))
+        stream, _, _ = prepare(self.config.benchmark, **choices(replace(self.config, device="cpu")))
         sizes = [len(chosen) for chosen in stream.indices]
-        return Space(learner.slots, self.etas, sizes, fixed=self.config.knobs)
+        config = self.config
+        return config.recipe.space(config.own_setting, config.knobs, etas=self.etas, sizes=sizes)
 
     def _settle(self, study: "optuna.Study", folder: Path, given: list[Point]) -> None:
         """Refuse to go on with a search of another kind: its trials could not be compared with these.

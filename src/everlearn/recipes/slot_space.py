@@ -1,29 +1,15 @@
-"""What there is to search for: the hyperparameters of a strategy, read off its slots."""
+"""The space of slots: the hyperparameters of a strategy, read off what it is made of."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from everlearn.heads import CWR
 from everlearn.learning.equations import lambda_i
 from everlearn.learning.slots import Slots
 from everlearn.recipes.presets import with_knobs
+from everlearn.recipes.space import Point, Range, Space, rounded
 from everlearn.regularisers import EWC, LWF, SI
 from everlearn.regularisers.quadratic import Quadratic
-
-Point = dict[str, float]
-"""A place in the space, by the names of its dimensions."""
-
-
-class Range(NamedTuple):
-    """From low to high, on a log scale or a plain one."""
-
-    low: float
-    high: float
-    log: bool = True
-
-    def clip(self, value: float) -> float:
-        return min(max(value, self.low), self.high)
-
 
 PULL = Range(0.02, 1.5)  # η·λ·max_F: above 1 it overshoots
 W = Range(1e-6, 1e-2)  # SI's w_1 and w_i
@@ -32,20 +18,29 @@ END = Range(0.2, 0.95, log=False)  # the ends of LWF's map
 SCALE = Range(0.5, 2.0)  # CWR's w_1
 
 
-class Space:
-    """The space of one strategy on one stream.
+class SlotSpace(Space):
+    """The space of a strategy that is made of slots, on one stream.
 
-    slots: the strategy as it is before the search, which is also the first point tried. etas: the range of η.
-    sizes: the n_i of the stream, which LWF's map starts from. fixed: knobs that are not searched for.
+    Args:
+        slots: the strategy as it is before the search, which is also the first point tried.
+        etas: the range of η.
+        sizes: the n_i of the stream, which LWF's map starts from.
+        fixed: knobs that are not searched for.
+        searched: ranges of further knobs, for slots that are not known here.
 
     Dimensions: η of B_1 and of later batches; the pull η·λ·max_F rather than λ (a λ means nothing without its η);
     SI's w_1 and w_i; EWC's max_F; both ends of LWF's map; CWR's w_1. Everything else stays as the slots have it.
     """
 
     def __init__(
-        self, slots: Slots, etas: tuple[float, float], sizes: Sequence[int], fixed: Collection[str] = ()
+        self,
+        slots: Slots,
+        etas: tuple[float, float],
+        sizes: Sequence[int],
+        fixed: Collection[str] = (),
+        searched: Mapping[str, Range] | None = None,
     ) -> None:
-        self.slots, self.sizes = slots, list(sizes)
+        self.slots, self.sizes, self.further = slots, list(sizes), list(searched or {})
         regulariser, head = slots.regulariser, slots.head
         ranges = {"training.first.eta": {"eta_1": Range(*etas)}, "training.later.eta": {"eta_i": Range(*etas)}}
         if isinstance(regulariser, Quadratic):
@@ -58,17 +53,13 @@ class Space:
             ranges["lwf.map"] = {"low": END, "high": END}
         if isinstance(head, CWR) and head.shift == "none":
             ranges["cwr.w_1"] = {"scale": SCALE}
+        ranges |= {knob: {knob: span} for knob, span in (searched or {}).items()}
         self._ranges = {knob: span for knob, span in ranges.items() if knob not in fixed}
 
     @property
     def ranges(self) -> dict[str, Range]:
         """Every dimension."""
         return {name: span for spans in self._ranges.values() for name, span in spans.items()}
-
-    @property
-    def first(self) -> Point:
-        """The slots as they are, as a point of the space."""
-        return self.place({})
 
     def place(self, knobs: dict[str, Any]) -> Point:
         """The point of the space that is nearest to these knobs; those that are not searched for count for nothing."""
@@ -88,11 +79,8 @@ class Space:
             values |= dict(zip(("low", "high"), regulariser.map[1], strict=True))
         if isinstance(head, CWR):
             values["scale"] = head.w_1
-        return values
-
-    def point(self, suggest: Callable[[str, Range], float]) -> Point:
-        """A point, one dimension after the other."""
-        return {name: _rounded(suggest(name, span)) for name, span in self.ranges.items()}
+        own = slots.hyperparameters if self.further else {}
+        return values | {knob: own[knob] for knob in self.further}
 
     def knobs(self, point: Point) -> dict[str, Any]:
         """The knobs that a point stands for."""
@@ -109,8 +97,8 @@ class Space:
         }
         if isinstance(regulariser, Quadratic):
             scale = here["eta_i"] * here["max_F"]
-            makers[f"{regulariser.name}.lam"] = lambda: _rounded(here["pull"] / scale)
-        return {knob: makers[knob]() for knob in self._ranges}
+            makers[f"{regulariser.name}.lam"] = lambda: rounded(here["pull"] / scale)
+        return {knob: here[knob] if knob in self.further else makers[knob]() for knob in self._ranges}
 
     def _shares(self) -> tuple[float, float]:
         """1 − n_i/Σn_j for B_2 and for the last batch: where LWF's map starts from."""
@@ -120,16 +108,5 @@ class Space:
             total += n_i
             shares.append(lambda_i(i, n_i, total, ((0.0, 1.0), (0.0, 1.0))))
         later = shares[1:] or [0.0]
-        low, high = _rounded(min(later)), _rounded(max(later))
+        low, high = rounded(min(later)), rounded(max(later))
         return (low, high) if low < high else (0.0, 1.0)
-
-
-def _rounded(value: float, digits: int = 3) -> float:
-    """To so many significant digits, so that what is published is what was run.
-
-    >>> _rounded(0.00123456), _rounded(98765.4)
-    (0.00123, 98800.0)
-    """
-    if value == 0:
-        return 0.0
-    return float(f"{value:.{digits - 1}e}")

@@ -43,19 +43,34 @@ def add(commands: Commands) -> None:
 
 def command_list(arguments: argparse.Namespace) -> None:
     """Print names with a sentence each."""
-    from everlearn._kit.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN, STRATEGIES
-
-    benchmarks = BENCHMARKS if arguments.json else {**BENCHMARKS, **OWN}  # for scripts, names alone
-    tables = dict(zip(LISTS, (STRATEGIES, benchmarks, MODELS, FIGURES, EXPERIMENTS), strict=True))
+    tables = {what: _table(what, names=arguments.json) for what in LISTS if arguments.what in (None, what)}
     if arguments.json:
         say(json.dumps(tables[arguments.what] if arguments.what else tables, ensure_ascii=False, indent=1))
         return
-    for k, what in enumerate([arguments.what] if arguments.what else LISTS):
+    for k, what in enumerate(tables):
         if not arguments.what:
             say(f"{chr(10) if k else ''}{what}:")
         width = max(map(len, tables[what]))
         for name, about in tables[what].items():
             say(f"{name:<{width}}  {about}")
+
+
+def _table(what: str, *, names: bool) -> dict[str, str]:
+    """Names with a sentence each. names: for scripts, with nothing that cannot be used as it stands."""
+    from everlearn._kit.catalogue import BENCHMARKS, EXPERIMENTS, MODELS, OWN
+    from everlearn._kit.plugins import NETWORKS, SOURCES
+
+    if what == "strategies":
+        from everlearn.recipes.registry import recipes, unusable
+
+        return {name: recipe.words for name, recipe in recipes().items()} | ({} if names else unusable())
+    if what == "benchmarks":
+        sources = {f"split-N:{name}": about for name, about in SOURCES.abouts().items()}
+        return BENCHMARKS if names else {**BENCHMARKS, **OWN, **sources}
+    if what == "models":
+        brought = {name: about for name, about in NETWORKS.abouts().items() if name not in MODELS}
+        return MODELS | {name: about for name, about in brought.items() if not names or name not in NETWORKS.broken}
+    return FIGURES if what == "figures" else EXPERIMENTS
 
 
 def command_report(arguments: argparse.Namespace) -> None:
