@@ -51,9 +51,9 @@ def test_the_public_names_are_pinned() -> None:
         assert getattr(everlearn, name) is not None
     rooms = {
         "heads": ["CWR", "CWRStar", "Head", "PerTask", "Plain"],
-        "regularisers": ["EWC", "Freeze", "LWF", "NoRegulariser", "Regulariser", "SI"],
+        "regularisers": ["EWC", "Freeze", "LWF", "Minibatch", "NoRegulariser", "Regulariser", "SI", "Term", "Terms"],
         "pretraining": ["cifarnet_cifar10", "efficientnet_lite0_imagenet", "small_mini50"],
-        "memories": ["Everything", "Memory", "NoMemory"],
+        "memories": ["Everything", "Memory", "NoMemory", "Replayed"],
         "weights": [
             "CAFFE",
             "Known",

@@ -39,6 +39,16 @@ def all_knobs(owner: Any, prefix: str) -> dict[str, Any]:
     return out
 
 
+def learnt_names(owner: Any) -> list[str]:
+    """What a dataclass has learnt: the fields that its user does not set, whose names end in `_` and begin without.
+
+    >>> from everlearn.regularisers import SI
+    >>> learnt_names(SI)
+    ['F_', 'theta_star_', 'consolidated_', 'F_i_', 'path_', 'theta_start_']
+    """
+    return [f.name for f in fields(owner) if not f.init and f.name.endswith("_") and not f.name.startswith("_")]
+
+
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """A tree of dicts as one dict with dotted names; knobs keep their own dots.
 

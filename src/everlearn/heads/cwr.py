@@ -160,7 +160,7 @@ class Consolidating(Head):
         return std
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "cw": list(self.cw_)}
+        return {"classes": list(self.classes_), "batches": [list(rows) for rows in self.batches_], "cw": list(self.cw_)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         super().load_state(state)

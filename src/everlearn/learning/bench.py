@@ -59,7 +59,7 @@ class Bench:
 
     theta: Θ, all weights as one vector. scope: the part of it that a regulariser holds: all, or Θ̄ under a head that
     takes care of its rows itself. rows: which class has which row. memory: what is kept of old batches. training: how
-    SGD is run. seed: for `everlearn._kit.keyed`.
+    SGD is run. seed: of everything random, which `generator` draws by.
 
     `features`, `logits` and `gradient` are one pass each, in evaluation mode. They draw no random number, and leave the
     gradient of the step at hand alone, so a slot may ask for them at any time.
@@ -77,6 +77,14 @@ class Bench:
     def device(self) -> torch.device:
         """Where Θ lies."""
         return self.theta.value.device
+
+    def generator(self, *key: str | int) -> torch.Generator:
+        """Random numbers by key: the same for the same seed and key, whatever else was drawn.
+
+        Args:
+            key: what for, and where in the stream: ("reservoir", i).
+        """
+        return keyed_generator(self.seed, *key)
 
     def features(self, x: Tensor) -> Tensor:
         """What enters the last output layer, for all patterns x: [n, …]."""

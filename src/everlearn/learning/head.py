@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from everlearn._kit.keyed import keyed_generator
-from everlearn._kit.knobs import check, check_types
+from everlearn._kit.knobs import check, check_types, learnt_names
 from everlearn.errors import ConfigError, DataError, StateError, sentence
 from everlearn.learning.bench import Bench
 from everlearn.learning.loss import Term
@@ -189,7 +189,7 @@ class Head:
         if self.growth == "maximal":
             self.rows_of(torch.tensor(classes))
         rows = len(self.softmax_classes(classes))
-        if rows < 2:
+        if rows < 2 and not self.solves:
             raise DataError(
                 sentence(
                     "A softmax over a single row teaches nothing",
@@ -310,8 +310,10 @@ class Head:
     # --- state ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
+        """The classes of the rows and of the batches; and every other field that is learnt, whose name ends in `_`."""
+        others = [name for name in learnt_names(self) if name not in ("classes_", "batches_")]
         batches = [list(rows) for rows in self.batches_]
-        return {"classes": list(self.classes_), "batches": batches}
+        return {"classes": list(self.classes_), "batches": batches, **{name: getattr(self, name) for name in others}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         if self.growth == "maximal" and state["classes"] != self.classes_:
@@ -326,3 +328,6 @@ class Head:
         self.classes_ = list(state["classes"])
         self.batches_ = [list(rows) for rows in state["batches"]]
         self._held = []
+        for name in learnt_names(self):
+            if name in state:
+                setattr(self, name, state[name])

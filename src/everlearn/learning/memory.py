@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from everlearn._kit.knobs import learnt_names
 from everlearn.data.batch import Batch
 from everlearn.learning.bench import Bench
 from everlearn.learning.loss import Replayed
@@ -55,11 +56,16 @@ class Memory:
         """B_i is learnt: keep what is to be kept of it. `bench.features` gives features as B_i left the network."""
 
     def state(self) -> dict[str, Any]:
-        """All that is kept: tensors and plain values. Kept tensors are replaced, never written into."""
-        return {}
+        """All that is kept: tensors and plain values. Kept tensors are replaced, never written into.
+
+        By default every field that is learnt, that is whose name ends in `_`.
+        """
+        return {name: getattr(self, name) for name in learnt_names(self)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take back what `state` gave."""
+        for name, value in state.items():
+            setattr(self, name, value)
 
 
 @dataclass

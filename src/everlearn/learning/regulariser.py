@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from everlearn._kit.histograms import Json
+from everlearn._kit.knobs import learnt_names
 from everlearn.data.batch import Batch
 from everlearn.learning.bench import Bench
 from everlearn.learning.loss import Minibatch, Term, Terms
@@ -102,11 +103,16 @@ class Regulariser:
         return ""
 
     def state(self) -> dict[str, Any]:
-        """All that has been learnt: tensors and plain numbers. Kept tensors are replaced, never written into."""
-        return {}
+        """All that has been learnt: tensors and plain values. Kept tensors are replaced, never written into.
+
+        By default every field that is learnt, that is whose name ends in `_`.
+        """
+        return {name: getattr(self, name) for name in learnt_names(self)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take back what `state` gave."""
+        for name, value in state.items():
+            setattr(self, name, value)
 
 
 @dataclass
