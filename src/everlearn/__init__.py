@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from everlearn._kit.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from everlearn import (
         data,
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
     from everlearn.learning.slots import Slots
     from everlearn.learning.training import Phase, Training
     from everlearn.recipes import paper
+    from everlearn.recipes.model_file import load, save
     from everlearn.recipes.presets import PRESETS, build, preset
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Batch": "data.batch",
@@ -44,8 +45,10 @@ _HOME = {
     "Strategy": "learning.loop",
     "Training": "learning.training",
     "build": "recipes.presets",
+    "load": "recipes.model_file",
     "load_state": "_kit.state",
     "preset": "recipes.presets",
+    "save": "recipes.model_file",
     "save_state": "_kit.state",
 }
 """Where each public name is defined."""
@@ -89,6 +92,7 @@ __all__ = [
     "evaluation",
     "figures",
     "heads",
+    "load",
     "load_state",
     "memories",
     "models",
@@ -100,6 +104,7 @@ __all__ = [
     "regularisers",
     "report",
     "runs",
+    "save",
     "save_state",
     "streams",
     "weights",

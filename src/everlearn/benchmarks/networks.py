@@ -61,7 +61,10 @@ def make_network(name: str, source: Source, seed: int) -> Network:
     if name in makers:
         return makers[name]()
     if name in NETWORKS:
-        return _brought(name, NETWORKS.load(name)(classes, source.shape, normalise=bytes_, seed=seed))
+        network = _brought(name, NETWORKS.load(name)(classes, source.shape, normalise=bytes_, seed=seed))
+        arguments = {"input_shape": list(source.shape), "normalise": bytes_}
+        network.made = {"plugin": name, "package": NETWORKS.package(name), "arguments": arguments}
+        return network
     expected = f"one of {[*makers, *NETWORKS.points]}"
     raise ConfigError(sentence("Unknown network", expected=expected, got=repr(name), do="Choose one."))
 

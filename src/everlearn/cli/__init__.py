@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from everlearn._kit.allocation import keep_memory
-from everlearn.cli import doctor, fetch, learn, show
+from everlearn.cli import doctor, fetch, learn, model, show
 from everlearn.cli.options import flush, tell
 from everlearn.errors import ConfigError, EverlearnError, EverlearnWarning, sentence
 
@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     """Every command and its options."""
     top = argparse.ArgumentParser(prog="everlearn", description="Learn a stream of batches without forgetting.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for part in (show, doctor, learn, fetch):
+    for part in (show, doctor, learn, model, fetch):
         part.add(commands)
     return top
 

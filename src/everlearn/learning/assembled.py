@@ -96,7 +96,8 @@ class Assembled(Learner):
             parameter.requires_grad_(name in self._trains())  # also where Θ̄ is frozen just now
         twin = type(self)(network, self.slots, seed=self.seed, device=self.device, ranks=self.ranks)
         twin.load_state_dict(self._state())
-        twin.labels, twin.history_ = self.labels, copy.deepcopy(self.history_, memo)
+        twin.labels, twin.recipe_ = self.labels, self.recipe_
+        twin.history_ = copy.deepcopy(self.history_, memo)
         return twin
 
     # --- asking -----------------------------------------------------------------------------------

@@ -124,11 +124,16 @@ class Learner(Predictor):
     def __new__(cls, *args: Any, **kwargs: Any) -> "Learner":
         """Every learner has labels and a history, whatever its own constructor does."""
         learner = super().__new__(cls)
-        learner.labels, learner.history_ = Labels(), []
+        learner.labels, learner.history_, learner.recipe_ = Labels(), [], None
         return learner
 
     history_: list[dict[str, Any]]
-    """One entry for each batch learnt: `i`, `patterns`, `classes` (how many patterns of each), and `when` (UTC)."""
+    """One entry for each batch learnt: `i`, `when` (UTC), how many `patterns`, how many of each of its `classes`, and
+    how patterns came: their `shape`, `dtype` and smallest and largest `values`, so that others can be brought so too.
+    """
+
+    recipe_: dict[str, Any] | None
+    """What built it: the `name` of a strategy, all `knobs`, and how the `network` was made; None if built by hand."""
 
     def learn(self, batch: Any, on_step: OnStep | None = None) -> None:
         """Learn a batch, or leave the learner as it was before the call.
@@ -150,8 +155,17 @@ class Learner(Predictor):
             self.labels = before
             raise
         counts = dict(zip(self.labels.names(list(numbered.counts)), numbered.counts.values(), strict=True))
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        self.history_.append({"i": self.i_, "patterns": len(numbered), "classes": counts, "when": when})
+        self.history_.append(
+            {
+                "i": self.i_,
+                "when": datetime.now(UTC).isoformat(timespec="seconds"),
+                "patterns": len(numbered),
+                "classes": counts,
+                "shape": list(numbered.x.shape[1:]),
+                "dtype": str(numbered.x.dtype).removeprefix("torch."),
+                "values": [float(end) for end in torch.aminmax(numbered.x)],
+            }
+        )
 
     @abstractmethod
     def learn_batch(self, batch: Batch, on_step: OnStep | None = None) -> None:

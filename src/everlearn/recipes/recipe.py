@@ -176,6 +176,11 @@ class Recipe:
             got=type(learner).__name__,
             do="Mend its package.",
         )
+        learner.recipe_ = {
+            "name": self.name,
+            "knobs": self.hyperparameters(setting, knobs),
+            "network": described_network(network),
+        }
         return learner
 
     def _function(self) -> "Callable[..., Learner]":
@@ -316,7 +321,14 @@ class SlotRecipe(Recipe):
         from everlearn.learning.parallel import ALONE
 
         check_network(network)
-        return Strategy(network, self.made(setting, knobs), seed=seed, device=device, ranks=ranks or ALONE)
+        slots = self.made(setting, knobs)
+        learner = Strategy(network, slots, seed=seed, device=device, ranks=ranks or ALONE)
+        learner.recipe_ = {
+            "name": self.name,
+            "knobs": slot_knobs(slots, self.own),
+            "network": described_network(network),
+        }
+        return learner
 
     def check_stream(self, batches: Batches, setting: str | None = None, knobs: Knobs | None = None) -> None:
         self.made(setting, knobs).head.check_stream(batches)
@@ -332,6 +344,30 @@ class SlotRecipe(Recipe):
         from everlearn.recipes.slot_space import SlotSpace
 
         return SlotSpace(self.made(setting, knobs), etas, sizes, fixed=knobs or {}, searched=self.searched)
+
+
+def slot_knobs(slots: "Slots", own: "Slots | None") -> dict[str, Any]:
+    """All knobs of some slots, and the kinds of those that are others than a recipe's own.
+
+    >>> from everlearn.recipes.presets import preset
+    >>> slot_knobs(preset("lwf", knobs={"head": "per_task"}), preset("lwf"))["head"]
+    'per_task'
+    """
+    kinds = {
+        place: kind
+        for place, kind, usual in zip(
+            ("head", "regulariser", "memory"), slots.names, own.names if own else [""] * 3, strict=True
+        )
+        if kind != usual
+    }
+    return {**kinds, **slots.hyperparameters}
+
+
+def described_network(network: "Network") -> dict[str, Any]:
+    """How a network can be made again, or what it needs."""
+    trunk = type(network.trunk)
+    needs = f"a Network around {trunk.__module__}.{trunk.__qualname__}, for patterns of shape {network.input_shape}"
+    return network.made or {"needs": needs}
 
 
 def check_network(network: Any) -> None:

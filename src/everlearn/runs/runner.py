@@ -17,11 +17,13 @@ from everlearn._kit.allocation import give_back
 from everlearn._kit.knobs import flat
 from everlearn._kit.state import State, mapped
 from everlearn.benchmarks import check_device, prepare
+from everlearn.data.labels import Labels
 from everlearn.errors import RunError, sentence
 from everlearn.learning.learner import Learner, Step
 from everlearn.learning.parallel import ALONE, Ranks
 from everlearn.loggers import About, Ending, Log
 from everlearn.loggers import check as check_loggers
+from everlearn.recipes.model_file import header
 from everlearn.runs import measure
 from everlearn.runs.config import FREE, Config
 from everlearn.runs.folder import RunFolder
@@ -171,6 +173,9 @@ class Runner:
             self.untrained = measure.matrices(self.stream, self.test, self._predict())
             return None
         self.learner.load_state_dict(state["learner"])
+        self.learner.history_ = [
+            {**entry, "classes": dict(entry["classes"])} for entry in state.get("model", {}).get("history", [])
+        ]
         self.untrained, self.timer.seconds = state["untrained"], state["seconds"]
         self.before, self.within = state["before"], state["within"]
         pending: dict[str, Any] | None = state["pending"]
@@ -225,6 +230,7 @@ class Runner:
         state: State = {
             "i": self.learner.i_,
             "within": self.within,
+            "model": {**header(self.learner), "labels": Labels(self._names()).state(), "about": self._source()},
             "learner": self.learner.state_dict(),
             "untrained": self.untrained,
             "before": self.before,
@@ -282,6 +288,15 @@ class Runner:
             **self._data(),
             "hyperparameters": self.config.hyperparameters,
         }
+
+    def _names(self) -> list[str] | None:
+        """The names of the classes, where each is another."""
+        names = list(self.stream.source.classes)
+        return names if len(set(names)) == len(names) else None
+
+    def _source(self) -> dict[str, Any]:
+        """What a model that is taken out of this run says of it."""
+        return {"benchmark": self.config.benchmark, "run": self.config.run, "made": command()}
 
     def _data(self) -> dict[str, Any]:
         """What tells other data: the names of the classes, and how many patterns each batch has."""
