@@ -3,7 +3,7 @@
 import copy
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -77,6 +77,7 @@ class Assembled(Learner):
         self._snapshot: Snapshot | None = None
         self._learning: int | None = None  # the thread that learns
         self._lock = threading.Lock()
+        self.turn = nullcontext()  # nobody waits: others are answered as before the batch
 
     @property
     def seed(self) -> int:

@@ -1,8 +1,10 @@
 """The protocol of a learner: all that runs, engines, reports and pages know of one, whatever it is inside."""
 
 import copy
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -112,6 +114,22 @@ class Predictor(ABC):
         return self
 
 
+class Turn:
+    """A lock that one thread may take again; a copy of a learner has one of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Turn":
+        return Turn()
+
+
 class Learner(Predictor):
     """Learns batches one after the other, and classifies every class seen so far.
 
@@ -125,7 +143,11 @@ class Learner(Predictor):
         """Every learner has labels and a history, whatever its own constructor does."""
         learner = super().__new__(cls)
         learner.labels, learner.history_, learner.recipe_ = Labels(), [], None
+        learner.turn = Turn()
         return learner
+
+    turn: AbstractContextManager[object]
+    """Held while a batch is learnt, and while the learner is copied for a snapshot."""
 
     history_: list[dict[str, Any]]
     """One entry for each batch learnt: `i`, `when` (UTC), how many `patterns`, how many of each of its `classes`, and
@@ -147,13 +169,14 @@ class Learner(Predictor):
                 batch.
         """
         given = as_batch(batch)
-        before = self.labels
-        self.labels, numbered = before.grown(given)
-        try:
-            self.learn_batch(numbered, on_step)
-        except BaseException:
-            self.labels = before
-            raise
+        with self.turn:
+            before = self.labels
+            self.labels, numbered = before.grown(given)
+            try:
+                self.learn_batch(numbered, on_step)
+            except BaseException:
+                self.labels = before
+                raise
         counts = dict(zip(self.labels.names(list(numbered.counts)), numbered.counts.values(), strict=True))
         self.history_.append(
             {
@@ -200,4 +223,6 @@ class Learner(Predictor):
         return Ledger("", 0, kept, kept)
 
     def snapshot(self) -> Predictor:
-        return copy.deepcopy(self)
+        """What it answers now, for ever; by default a copy, which waits for a batch that is being learnt."""
+        with self.turn:
+            return copy.deepcopy(self)

@@ -33,6 +33,8 @@ class PixelMeans(Learner):
         rows = [*self.rows, *(c for c in classes if c not in self.rows)]
         sums, counts = x.new_zeros(len(rows), x.shape[1]), x.new_zeros(len(rows))
         if self.rows:
+            if x.shape[1] != self.sums.shape[1]:
+                raise DataError(f"Patterns of another size: expected {self.sums.shape[1]} values, got {x.shape[1]}.")
             sums[: len(self.rows)], counts[: len(self.rows)] = self.sums, self.counts
         for c in classes:
             there = (y == c).to(x.device)
