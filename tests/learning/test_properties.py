@@ -317,7 +317,7 @@ def test_SI_is_not_naive(path: str, head: str, case: Case) -> None:
     by_naive, by_si = trajectory(naive, second), trajectory(si, second)
     assert torch.equal(by_naive[0], by_si[0])
     assert not torch.equal(by_naive[1], by_si[1])
-    for group in (part for part in si.theta.parts if part.shared):
+    for group in (part for part in si.theta.regions if part.shared):
         eta = case.eta * (case.knobs["training.bias_eta"] if group.bias else 1.0)
         pull = eta * lam * F_hat[group.span] * (by_si[0][group.span] - theta_star[group.span])
         torch.testing.assert_close((by_naive[1] - by_si[1])[group.span], pull, rtol=1e-3, atol=1e-6)

@@ -145,7 +145,7 @@ def test_theta_is_all_weights_shared_ones_first() -> None:
     theta = Theta(network)
     kinds = [(not s.shared, s.bias) for s in theta.segments]
     assert kinds == sorted(kinds)
-    assert len(theta.parts) == 4
+    assert len(theta.regions) == 4
     for name, p in network.named_parameters():
         assert torch.equal(p, before[name])
     theta.value.zero_()

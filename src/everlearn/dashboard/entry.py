@@ -158,7 +158,7 @@ class RunEntry:
             "synthetic": names.is_synthetic(named.benchmark if named else "")
             or bool(self.plan and self.plan.synthetic),
             "strategy": short(names.spelt(strategy)),
-            "look": {"colour": style.colour, "dash": style.dash, "marker": style.marker},
+            "style": {"colour": style.colour, "dash": style.dash, "marker": style.marker},
             "bound": names.is_bound(strategy),
             "run": named.run if named else 0,
             "status": doing,

@@ -121,8 +121,9 @@ def _assets() -> dict[str, tuple[bytes, str]]:
     found = {one.name: one.read_bytes() for one in folder.iterdir() if Path(one.name).suffix in TYPES}
     style = (files("everlearn.report") / "style.css").read_text(encoding="utf-8")
     found["colours.css"] = style.split("\n* {")[0].encode()
-    look = {"SCALE": colours().tolist(), "DASHES": names.DASHES, "MARKERS": names.MARKERS, "MOST": MOST}
-    found["look.js"] = "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in look.items()).encode()
+    constants = {"SCALE": colours().tolist(), "DASHES": names.DASHES, "MARKERS": names.MARKERS, "MOST": MOST}
+    lines = [f"export const {name} = {json.dumps(value)};\n" for name, value in constants.items()]
+    found["constants.js"] = "".join(lines).encode()
     return {name: (body, f'"{sha256(body).hexdigest()[:20]}"') for name, body in found.items()}
 
 

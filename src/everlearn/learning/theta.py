@@ -54,7 +54,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Part:
+class Region:
     """A contiguous part of Θ whose weights are treated alike."""
 
     span: slice
@@ -113,10 +113,10 @@ class Theta:
         for is_output, bias, name in kinds:
             self.segments.append(Segment(name, parameters[name].shape, start, not is_output, bias))
             start += parameters[name].numel()
-        self.parts: list[Part] = []
+        self.regions: list[Region] = []
         for (shared, bias), group in groupby(self.segments, key=lambda s: (s.shared, s.bias)):
             members = list(group)
-            self.parts.append(Part(slice(members[0].start, members[-1].span.stop), shared, bias))
+            self.regions.append(Region(slice(members[0].start, members[-1].span.stop), shared, bias))
         self._repoint(torch.cat([parameters[s.name].detach().reshape(-1) for s in self.segments]))
 
     @property
@@ -158,7 +158,7 @@ class Theta:
     def pieces(self) -> Iterator[Piece]:
         """What trains: a group at a time where the gradient is one vector, else a parameter at a time."""
         if self._gathered:
-            for part in self.parts:
+            for part in self.regions:
                 if not (self.frozen and part.shared):
                     yield Piece(part.bias, *(whole[part.span] for whole in (self.value, self.grad, self.v)))
         else:
@@ -276,8 +276,8 @@ class Scope:
         return self._theta.v[self._span]
 
     @property
-    def parts(self) -> list[Part]:
-        return [part for part in self._theta.parts if part.shared or not self.shared_only]
+    def regions(self) -> list[Region]:
+        return [part for part in self._theta.regions if part.shared or not self.shared_only]
 
     @property
     def segments(self) -> list[Segment]:

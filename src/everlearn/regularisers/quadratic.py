@@ -66,7 +66,7 @@ class Quadratic(Regulariser):
             self._pulls = self.pairs()
             if not self.biases:
                 for F_hat, _ in self._pulls:
-                    for part in self.bench.scope.parts:
+                    for part in self.bench.scope.regions:
                         if part.bias:
                             F_hat[part.span] = 0.0
         return self._pulls
@@ -79,7 +79,7 @@ class Quadratic(Regulariser):
         """Form F̂, and judge the step that it will make."""
         self._pulls = None
         if pulls := self.pulls():
-            training, parts = self.bench.training, self.bench.scope.parts
+            training, parts = self.bench.training, self.bench.scope.regions
             total = reduce(torch.add, [F_hat for F_hat, _ in pulls])
             factors = [training.bias_eta if part.bias else 1.0 for part in parts]
             reached = [float(total[part.span].max()) if len(total[part.span]) else 0.0 for part in parts]

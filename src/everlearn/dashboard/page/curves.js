@@ -1,6 +1,6 @@
 // Accuracy by batch, and the loss within one.
 
-import { apart, batchTicks, cut, el, looks, picture, svg, swatch, text, theme, ticks } from "./draw.js";
+import { apart, batchTicks, cut, el, styles, picture, svg, swatch, text, theme, ticks } from "./draw.js";
 import { chosen, recordAt, state } from "./state.js";
 import { number, percent, runName, sub, ten } from "./words.js";
 
@@ -14,9 +14,9 @@ function frame(width, height, names) {
 }
 
 export function accuracyChart(metric, title, width, height = 250) {
-  const runs = chosen(), how = looks(runs), t = theme();
+  const runs = chosen(), how = styles(runs), t = theme();
   const series = runs.map((run) => ({
-    run, name: runName(run), look: how.get(run.id),
+    run, name: runName(run), style: how.get(run.id),
     points: (state.details.get(run.id)?.records ?? []).map((record) => [record.i, record[metric]]),
   })).filter((one) => one.points.length);
   const of = Math.max(1, ...runs.map((run) => run.planned ?? 1), ...series.map((one) => one.points.length));
@@ -36,7 +36,7 @@ export function accuracyChart(metric, title, width, height = 250) {
   if (box.labels) endLabels(out, series, box, y, x);
   for (const one of series) {
     const point = one.points.find(([i]) => i === at);
-    if (point) out.append(svg("circle", { cx: x(at), cy: y(point[1]), r: 5, fill: "none", stroke: t[one.look.colour], "stroke-width": 1.5 }));
+    if (point) out.append(svg("circle", { cx: x(at), cy: y(point[1]), r: 5, fill: "none", stroke: t[one.style.colour], "stroke-width": 1.5 }));
   }
   return { svg: out, series, of, x };
 }
@@ -47,19 +47,19 @@ const spoken = (one, metric) => {
 };
 
 function line(out, one, x, y) {
-  const colour = theme()[one.look.colour];
+  const colour = theme()[one.style.colour];
   const path = one.points.map(([i, value], k) => `${k ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-  out.append(svg("path", { d: path, fill: "none", stroke: colour, "stroke-width": 1.9, "stroke-linejoin": "round", "stroke-dasharray": one.look.dash }));
+  out.append(svg("path", { d: path, fill: "none", stroke: colour, "stroke-width": 1.9, "stroke-linejoin": "round", "stroke-dasharray": one.style.dash }));
   if (one.points.length > 60) return;
   for (const [i, value] of one.points)
-    out.append(svg("path", { d: one.look.mark, transform: `translate(${x(i).toFixed(1)} ${y(value).toFixed(1)})`, fill: colour, stroke: theme().paper, "stroke-width": 0.9 }));
+    out.append(svg("path", { d: one.style.mark, transform: `translate(${x(i).toFixed(1)} ${y(value).toFixed(1)})`, fill: colour, stroke: theme().paper, "stroke-width": 0.9 }));
 }
 
 function endLabels(out, series, box, y, x) {
   const wanted = series.map((one) => y(one.points[one.points.length - 1][1]));
   const placed = apart(wanted, 13, box.above + 4, box.floor);
   series.forEach((one, k) => {
-    const colour = theme()[one.look.colour], end = x(one.points[one.points.length - 1][0]);
+    const colour = theme()[one.style.colour], end = x(one.points[one.points.length - 1][0]);
     if (end < box.end - 4) out.append(svg("path", { d: `M${end + 6} ${wanted[k]}H${box.end}`, stroke: colour, "stroke-width": 1, opacity: 0.5, "stroke-dasharray": "1 4" }));
     out.append(svg("path", { d: `M${box.end + 2} ${wanted[k]}L${box.end + 10} ${placed[k]}`, stroke: colour, "stroke-width": 1, opacity: 0.75, fill: "none" }));
     out.append(text(box.end + 13, placed[k] + 4, cut(one.name, 16), { fill: theme().ink }));
@@ -68,11 +68,11 @@ function endLabels(out, series, box, y, x) {
 
 // The loss within the slider's batch, one logged step a point, on a logarithmic scale.
 export function lossChart(width, height = 250) {
-  const runs = chosen(), how = looks(runs), t = theme();
+  const runs = chosen(), how = styles(runs), t = theme();
   const series = runs.map((run) => {
     const found = state.steps.get(run.id);
     const points = found && found.i === state.batch ? found.points.filter((one) => one[2] !== null) : [];
-    return { run, name: runName(run), look: how.get(run.id), steps: found?.steps ?? 0, points: points.map((one) => [one[0], Math.max(one[2], 1e-8)]) };
+    return { run, name: runName(run), style: how.get(run.id), steps: found?.steps ?? 0, points: points.map((one) => [one[0], Math.max(one[2], 1e-8)]) };
   }).filter((one) => one.points.length);
   const box = frame(width, height, series.map((one) => one.name));
   const values = series.flatMap((one) => one.points.map((point) => point[1]));
@@ -128,7 +128,7 @@ export function readOut(panel, go) {
     const there = shown.series.map((one) => [one, one.points.find((point) => point[0] === i)]).filter(([, point]) => point);
     there.sort((a, b) => b[1][1] - a[1][1]);
     tip.replaceChildren(el("p", {}, `Batch ${i}`), ...there.map(([one, point]) =>
-      el("div", {}, swatch(one.look), el("span", { dir: "auto" }, cut(one.name, 30)), el("span", {}, percent(point[1])))));
+      el("div", {}, swatch(one.style), el("span", { dir: "auto" }, cut(one.name, 30)), el("span", {}, percent(point[1])))));
     tip.hidden = !there.length;
     const place = panel.getBoundingClientRect(), x = event.clientX - place.left;
     tip.style.left = `${Math.max(0, x > place.width / 2 ? x - tip.offsetWidth - 14 : x + 14)}px`;

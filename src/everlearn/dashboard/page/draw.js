@@ -1,6 +1,6 @@
 // Elements, colours and scales. Texts become text nodes; nothing is ever read as markup.
 
-import { DASHES, MARKERS, SCALE } from "./look.js";
+import { DASHES, MARKERS, SCALE } from "./constants.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -44,27 +44,27 @@ function turned([r, g, b]) {
 }
 
 // How a run is drawn: as its strategy; a second run of it has other dashes and marks.
-export function looks(runs) {
+export function styles(runs) {
   const seen = new Map(), found = new Map();
   for (const run of runs) {
     const key = `${run.benchmark}\n${run.strategy}`;
     const k = seen.get(key) ?? 0;
     seen.set(key, k + 1);
-    const dash = DASHES[(run.look.dash + k) % DASHES.length];
+    const dash = DASHES[(run.style.dash + k) % DASHES.length];
     found.set(run.id, {
-      colour: `p${run.look.colour}`,
+      colour: `p${run.style.colour}`,
       dash: dash === "none" ? null : dash,
-      mark: MARKERS[(run.look.marker + k) % MARKERS.length],
+      mark: MARKERS[(run.style.marker + k) % MARKERS.length],
     });
   }
   return found;
 }
 
-export function swatch(look) {
-  const colour = theme()[look.colour];
+export function swatch(style) {
+  const colour = theme()[style.colour];
   return svg("svg", { viewBox: "0 0 26 12", class: "swatch", "aria-hidden": "true" },
-    svg("path", { d: "M1 6H25", stroke: colour, "stroke-width": 1.9, "stroke-dasharray": look.dash, fill: "none" }),
-    svg("path", { d: look.mark, transform: "translate(13 6)", fill: colour }));
+    svg("path", { d: "M1 6H25", stroke: colour, "stroke-width": 1.9, "stroke-dasharray": style.dash, fill: "none" }),
+    svg("path", { d: style.mark, transform: "translate(13 6)", fill: colour }));
 }
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif';

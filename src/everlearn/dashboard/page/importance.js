@@ -1,6 +1,6 @@
 // The distributions of F, F^i and F̂ after the slider's batch, on logarithmic scales that stay while the slider moves.
 
-import { looks, picture, svg, text, theme } from "./draw.js";
+import { styles, picture, svg, text, theme } from "./draw.js";
 import { chosen, recordAt, state } from "./state.js";
 import { runName, sub, ten } from "./words.js";
 
@@ -30,7 +30,7 @@ function range() {
 }
 
 export function histogram(run, width, height = 170) {
-  const t = theme(), record = recordAt(run.id), look = looks(chosen()).get(run.id);
+  const t = theme(), record = recordAt(run.id), style = styles(chosen()).get(run.id);
   const found = record?.importance, box = { left: 34, above: 8, below: 32 };
   const label = found
     ? `${runName(run)} after batch ${record.i}: importance of the weights, ${percentOf(found.zero)} zero, ${percentOf(found.saturated)} saturated`
@@ -51,7 +51,7 @@ export function histogram(run, width, height = 170) {
   found.counts.forEach((count, k) => {
     if (!count) return;
     const from = x(found.edges[k]), to = x(found.edges[k + 1]);
-    out.append(svg("rect", { x: from.toFixed(1), y: y(count).toFixed(1), width: Math.max(0.8, to - from - 0.6).toFixed(1), height: (floor - y(count)).toFixed(1), fill: t[look.colour] }));
+    out.append(svg("rect", { x: from.toFixed(1), y: y(count).toFixed(1), width: Math.max(0.8, to - from - 0.6).toFixed(1), height: (floor - y(count)).toFixed(1), fill: t[style.colour] }));
   });
   for (const [one, dash] of [[found.F, null], [found.F_i, "2 2"]])
     if (one) out.append(svg("path", { class: "raw", d: steps(one, x, y, floor), fill: "none", stroke: t.ink, "stroke-width": 1.1, "stroke-dasharray": dash }));

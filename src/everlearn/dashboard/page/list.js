@@ -1,7 +1,7 @@
 // The list of all runs: what can be selected, and how each one fares.
 
-import { el, looks, svg, swatch } from "./draw.js";
-import { MOST } from "./look.js";
+import { el, styles, svg, swatch } from "./draw.js";
+import { MOST } from "./constants.js";
 import { age, state } from "./state.js";
 import { many, percent, share, statusReason, statusWord } from "./words.js";
 
@@ -122,7 +122,7 @@ function line(run) {
 
 function update(line, run, twice) {
   const seconds = age(run), word = statusWord(run, seconds);
-  const mark = JSON.stringify([run.strategy, run.run, run.place, word, run.accuracy_seen, run.status, share(run), twice, run.look, matchMedia("(prefers-color-scheme: dark)").matches]);
+  const mark = JSON.stringify([run.strategy, run.run, run.place, word, run.accuracy_seen, run.status, share(run), twice, run.style, matchMedia("(prefers-color-scheme: dark)").matches]);
   if (line.mark === mark) return;
   line.mark = mark;
   line.name.textContent = run.strategy;
@@ -134,7 +134,7 @@ function update(line, run, twice) {
   line.done.setAttribute("width", 100 * share(run));
   line.row.dataset.status = run.problem ? "problem" : run.status;
   line.label.title = `${run.place}\n${statusReason(run, seconds)}`;
-  line.swatch.replaceChildren(swatch(looks([run]).get(run.id)));
+  line.swatch.replaceChildren(swatch(styles([run]).get(run.id)));
 }
 
 function showMatches() {

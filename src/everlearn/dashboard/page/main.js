@@ -2,7 +2,7 @@
 
 import * as bars from "./bars.js";
 import * as curves from "./curves.js";
-import { cut, el, looks, onTheme, swatch } from "./draw.js";
+import { cut, el, styles, onTheme, swatch } from "./draw.js";
 import * as importance from "./importance.js";
 import * as list from "./list.js";
 import * as matrices from "./matrices.js";
@@ -52,7 +52,7 @@ const turning = [["←", "Turn left", "ArrowLeft"], ["→", "Turn right", "Arrow
 const change = panel("change", "How far the weights moved", "Mean |Δθ| of each layer in each batch, layers from the input (1) on, one scale for all runs but an upper bound that needs more. Drag to turn, or use the arrow keys.",
   { wide: true, tools: turning, rows: bars.rows, sheet: () => stack(`Mean |Δθ| by layer and batch, B${sub(state.batch)} marked`, bars.moved().map((run) => ({ name: `${runName(run)}: ${bars.note(run)}`, svg: bars.sheet(run, 340, 270) }))) });
 const loss = panel("loss", "Loss within the batch", null, { sheet: () => stack(`Loss within B${sub(state.batch)}`, [{ name: "", svg: curves.lossChart(720, 360).svg }]), rows: curves.lossRows });
-const look = panel("look", "What to look at", null);
+const alarms = panel("look", "What to look at", null);
 const weights = panel("importance", "Importance of the weights", "The number of weights by importance, both scales logarithmic and the same at every batch. Bars: F̂, which holds the next batch. Line: F, before it is clipped, and averaged in EWC. Dotted: the batch’s own part, Fⁱ. Zero: no bar shows them. Saturated: clipped at max F.",
   { wide: true, rows: importance.rows, sheet: () => stack(`Importance F̂ ${after()}`, importance.measured().map((run) => ({ name: `${runName(run)}: ${importance.note(run)}`, svg: importance.histogram(run, 300, 190) }))) });
 
@@ -80,7 +80,7 @@ function drawLoss() {
 
 // Small pictures of each run, side by side, each under its name; kept where they stand, so that focus stays.
 function small(where, runs, make, noteOf) {
-  const how = looks(chosen());
+  const how = styles(chosen());
   const known = new Map([...where.body.children].filter((one) => one.dataset.id).map((one) => [one.dataset.id, one]));
   const wanted = runs.map((run) => {
     const figure = known.get(run.id) ?? el("figure", { "data-id": run.id }, el("figcaption", {}, el("span", { class: "mark" }), el("span", { class: "name", dir: "auto" }), el("span", { class: "after" })), el("div", { class: "drawing" }));
@@ -152,8 +152,8 @@ function drawAlarms() {
   const problems = chosen().flatMap((run) => [run.problem, state.details.get(run.id)?.problem].filter(Boolean).slice(0, 1).map((text) => [run, { level: "red", text }]));
   const stopped = chosen().filter((run) => run.status === "stopped").map((run) => [run, { level: "amber", text: `stopped after ${many(run.done, "batch", "batches")}${run.planned ? ` of ${run.planned}` : ""}. ${statusReason(run, age(run))} The same command again goes on where it stopped.` }]);
   const all = [...problems, ...stopped, ...found];
-  look.section.classList.toggle("some", all.length > 0);
-  look.body.replaceChildren(all.length
+  alarms.section.classList.toggle("some", all.length > 0);
+  alarms.body.replaceChildren(all.length
     ? el("ul", { class: "alarms" }, ...all.map(([run, alarm]) => el("li", { "data-level": alarm.level ?? "" }, el("b", { dir: "auto" }, cut(runName(run), 40)), ": ", el("span", { dir: "auto" }, String(alarm.text ?? "")))))
     : el("p", { class: "quiet" }, "Nothing stands out in the selected runs."));
 }
@@ -240,7 +240,7 @@ function recall() {
 
 let decided = false, listed = false, timer = null, busy = false, failed = 0;
 
-async function look_() {
+async function refresh() {
   const any = await askForRuns();
   if (any) {
     list.draw();
@@ -270,7 +270,7 @@ async function tick() {
   if (busy) return;
   busy = true;
   try {
-    await look_();
+    await refresh();
     failed = 0;
     get("link").dataset.state = "live";
     if (get("link").textContent !== "Live") get("link").textContent = "Live";

@@ -1,6 +1,6 @@
 // The selected runs: progress, rate, remaining time, and the numbers at the slider's batch.
 
-import { el, looks, svg, swatch, theme } from "./draw.js";
+import { el, styles, svg, swatch, theme } from "./draw.js";
 import { age, chosen, recordAt, state } from "./state.js";
 import { duration, number, percent, position, share, statusReason, statusWord, sub, whole } from "./words.js";
 
@@ -24,7 +24,7 @@ table.append(
 );
 
 export function draw() {
-  const runs = chosen(), how = looks(runs);
+  const runs = chosen(), how = styles(runs);
   over.textContent = `After B${sub(state.batch)}`;
   for (const [id, row] of rows) if (!runs.some((run) => run.id === id)) { row.tr.remove(); rows.delete(id); }
   runs.forEach((run, k) => {
@@ -54,11 +54,11 @@ function put(cell, words, value) {
   else cell.dataset.value = String(value);
 }
 
-function update(line, run, look) {
+function update(line, run, style) {
   const seconds = age(run), record = recordAt(run.id);
-  const seen = `${run.look.colour}${look.dash}${look.mark}${theme().ink}`;
-  if (line.mark.dataset.look !== seen) line.mark.replaceChildren(swatch(look));
-  line.mark.dataset.look = seen;
+  const seen = `${run.style.colour}${style.dash}${style.mark}${theme().ink}`;
+  if (line.mark.dataset.style !== seen) line.mark.replaceChildren(swatch(style));
+  line.mark.dataset.style = seen;
   line.name.textContent = `${run.strategy} ${run.run}`;
   line.name.title = `${run.benchmark}: ${run.place}`;
   line.tr.dataset.status = run.problem ? "problem" : run.status;
