@@ -1,6 +1,7 @@
 """The strategies of this package: a row each, and nowhere else a name. Hyperparameters here are our own."""
 
-from everlearn.recipes.recipe import Recipe, SlotRecipe
+from everlearn.recipes.recipe import Recipe
+from everlearn.recipes.slot_recipe import SlotRecipe
 from everlearn.recipes.style import Style
 
 NAIVE = SlotRecipe(

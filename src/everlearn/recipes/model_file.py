@@ -20,8 +20,9 @@ from everlearn.errors import ConfigError, EverlearnError, NetworkError, StateErr
 from everlearn.learning.learner import Learner
 from everlearn.models.network import Network
 from everlearn.recipes.known import BASELINE
-from everlearn.recipes.recipe import described_network, slot_knobs
+from everlearn.recipes.recipe import described_network
 from everlearn.recipes.registry import recipe_of
+from everlearn.recipes.slot_recipe import slot_knobs
 
 FORMAT = 1
 """Raised when a file of this version cannot be read by an older one."""

@@ -13,9 +13,9 @@ from everlearn.learning.slots import Slots
 from everlearn.models.network import Network
 from everlearn.recipes.known import KNOWN
 from everlearn.recipes.parts import KINDS
-from everlearn.recipes.recipe import SlotRecipe
 from everlearn.recipes.registry import recipe_of
 from everlearn.recipes.settings import TABLES
+from everlearn.recipes.slot_recipe import SlotRecipe
 
 __all__ = ["KINDS", "PRESETS", "SETTINGS", "Knobs", "build", "has_slot", "preset", "with_knobs"]
 
