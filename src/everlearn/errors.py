@@ -84,6 +84,12 @@ class RunWarning(EverlearnWarning):
 def sentence(what: str, *, expected: object, got: object, do: str) -> str:
     """The one form of an error message.
 
+    Args:
+        what: what was wrong, without a full stop.
+        expected: what would have been right.
+        got: what came instead.
+        do: what the user can do about it, with a full stop.
+
     >>> sentence("The batch is empty", expected="at least one pattern", got=0, do="Skip empty batches.")
     'The batch is empty: expected at least one pattern, got 0. Skip empty batches.'
     """

@@ -20,7 +20,12 @@ class Stream:
     """B_1, B_2, … as places in a source's training patterns, and the fixed test set.
 
     A stream is read by number, so that it can go on later: a longer one with the same beginning is its continuation.
-    about: where its order is from, if that is worth saying.
+
+    Args:
+        name: the stream's, for pages.
+        source: where the patterns are from.
+        indices: for each batch, the places of its patterns in the source's training patterns.
+        about: where its order is from, if that is worth saying.
     """
 
     name: str
@@ -76,17 +81,35 @@ def new_classes(x: Array, y: Array, order: Sequence[Sequence[Any]]) -> list[Batc
 
 
 def nc(name: str, source: Source, order: Sequence[Sequence[int]]) -> Stream:
-    """New Classes: each batch brings the given classes, with all their patterns."""
+    """New Classes: each batch brings the given classes, with all their patterns.
+
+    Args:
+        name: the stream's, for pages.
+        source: where the patterns are from.
+        order: the classes of each batch, B_1 first.
+    """
     return Stream(name, source, tuple(_by_classes(source.train.y, order)))
 
 
 def ni(name: str, source: Source, sessions: Sequence[int]) -> Stream:
-    """New Instances: each batch brings one session of all classes."""
+    """New Instances: each batch brings one session of all classes.
+
+    Args:
+        name: the stream's, for pages.
+        source: where the patterns are from.
+        sessions: the session of each batch, B_1 first.
+    """
     return nic(name, source, [(session, None) for session in sessions])
 
 
 def nic(name: str, source: Source, order: Sequence[tuple[int, Sequence[int] | None]]) -> Stream:
-    """New Instances and Classes: each batch brings one session of the given classes, None for all."""
+    """New Instances and Classes: each batch brings one session of the given classes, None for all.
+
+    Args:
+        name: the stream's, for pages.
+        source: where the patterns are from.
+        order: the session and the classes of each batch, B_1 first; None for all classes.
+    """
     train, indices = source.train, []
     for session, classes in order:
         mask = train.session == session
@@ -108,6 +131,10 @@ def nic(name: str, source: Source, order: Sequence[tuple[int, Sequence[int] | No
 def groups(classes: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
     """Classes in order, cut into groups of these sizes.
 
+    Args:
+        classes: in order of arrival.
+        sizes: the number of classes in each group, which sum to all of them.
+
     >>> groups([3, 1, 2, 0], [2, 1, 1])
     [[3, 1], [2], [0]]
     """
@@ -125,7 +152,11 @@ def groups(classes: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
 
 
 def class_order(n: int, run: int) -> list[int]:
-    """The order in which n classes arrive in a run; runs are numbered from 1.
+    """The order in which n classes arrive in a run.
+
+    Args:
+        n: the number of classes.
+        run: the number of the run, from 1; each has another order.
 
     >>> sorted(class_order(5, run=1)), class_order(5, run=1) != class_order(5, run=2)
     ([0, 1, 2, 3, 4], True)
@@ -134,7 +165,13 @@ def class_order(n: int, run: int) -> list[int]:
 
 
 def run_generator(purpose: str, n: int, run: int) -> np.random.Generator:
-    """The random numbers that a run's order is drawn from."""
+    """The random numbers that a run's order is drawn from.
+
+    Args:
+        purpose: what is drawn; another purpose has other numbers.
+        n: how many are put in order.
+        run: the number of the run, from 1.
+    """
     return np.random.default_rng(np.random.SeedSequence([run, n, *purpose.encode()]))
 
 

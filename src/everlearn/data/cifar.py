@@ -67,12 +67,20 @@ CIFAR100 = Archive(
 
 
 def cifar10(archive: Archive = CIFAR10) -> Source:
-    """CIFAR-10: 50,000 + 10,000 patterns of 10 classes; fetched once (170 MB) if they are not in the data folder."""
+    """CIFAR-10: 50,000 + 10,000 patterns of 10 classes; fetched once (170 MB) if they are not in the data folder.
+
+    Args:
+        archive: where it is fetched from, and what it must hold; by default the official one.
+    """
     return _source(archive)
 
 
 def cifar100(archive: Archive = CIFAR100) -> Source:
-    """CIFAR-100: 50,000 + 10,000 patterns of 100 classes; fetched once (169 MB) if they are not in the data folder."""
+    """CIFAR-100: 50,000 + 10,000 patterns of 100 classes; fetched once (169 MB) if they are not in the data folder.
+
+    Args:
+        archive: where it is fetched from, and what it must hold; by default the official one.
+    """
     return _source(archive)
 
 

@@ -22,7 +22,12 @@ def cifar10_100() -> Source:
 
 
 def permuted_mnist(sessions: int = SESSIONS, *, per_session: int = 10_000) -> Source:
-    """MNIST with its pixels permuted, another way in each session; the first session is as it is."""
+    """MNIST with its pixels permuted, another way in each session; the first session is as it is.
+
+    Args:
+        sessions: how many.
+        per_session: training patterns in each; the test has a sixth as many.
+    """
     rng = np.random.default_rng(0)
     pixels = 28 * 28
     permutations = [np.arange(pixels), *(rng.permutation(pixels) for _ in range(sessions - 1))]
@@ -35,7 +40,12 @@ def permuted_mnist(sessions: int = SESSIONS, *, per_session: int = 10_000) -> So
 
 
 def rotated_mnist(sessions: int = SESSIONS, *, per_session: int = 10_000) -> Source:
-    """MNIST rotated, by 180°/sessions more in each session."""
+    """MNIST rotated, by 180°/sessions more in each session.
+
+    Args:
+        sessions: how many.
+        per_session: training patterns in each; the test has a sixth as many.
+    """
     return _in_sessions("rotated-mnist", lambda x, k: rotated(x, 180.0 * k / sessions), sessions, per_session)
 
 

@@ -20,12 +20,20 @@ CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shi
 
 
 def mnist(folder: str | os.PathLike[str] | None = None) -> Source:
-    """MNIST: 60,000 + 10,000 handwritten digits, from four idx files in the folder, or else in one of `places`."""
+    """MNIST: 60,000 + 10,000 handwritten digits, from four idx files in a folder.
+
+    Args:
+        folder: where the files are; by default they are looked for in the data folder, then in the system's.
+    """
     return _source("mnist", folder, DIGITS, "Put the four files of MNIST there.")
 
 
 def fashion_mnist(folder: str | os.PathLike[str] | None = None) -> Source:
-    """Fashion-MNIST: 60,000 + 10,000 pieces of clothing, from four idx files in the folder, or in one of `places`."""
+    """Fashion-MNIST: 60,000 + 10,000 pieces of clothing, from four idx files in a folder.
+
+    Args:
+        folder: where the files are; by default they are looked for in the data folder, then in the system's.
+    """
     do = "Put the four files there, or on Debian and Ubuntu run: apt install dataset-fashion-mnist"
     return _source("fashion-mnist", folder, CLOTHES, do)
 

@@ -38,10 +38,17 @@ def image_folder(
 ) -> Source:
     """A source from CLASS/*.jpg, jpeg, png, bmp or webp, decoded once into the data folder and mapped from there.
 
-    size: height and width; the image is turned as its EXIF says, made RGB, scaled until it just covers the size, and
-    cut around its centre. The test images are in test/CLASS beside train/CLASS; or in a second folder `test`; or else
-    a share of each class, chosen by the seed. Folders inside a class are not read. workers: threads that decode, by
-    default one for each processor.
+    An image is turned as its EXIF says, made RGB, scaled until it just covers the size, and cut around its centre. The
+    test images are in test/CLASS beside train/CLASS; or in a second folder; or else a share of each class. Folders
+    inside a class are not read.
+
+    Args:
+        path: the folder.
+        size: height and width of a pattern.
+        test: a second folder with the test images.
+        test_share: the share of each class that is tested on, where no test patterns are given.
+        seed: of that choice.
+        workers: threads that decode; by default one for each processor.
     """
     path = Path(path).resolve()
     _check_size(size)

@@ -16,7 +16,11 @@ FRAMES = 12
 
 
 def mini50(seed: int = 0) -> Source:
-    """The 50 objects: 4,800 training patterns from 8 sessions, 1,800 test patterns from 3 others, 3×32×32."""
+    """The 50 objects: 4,800 training patterns from 8 sessions, 1,800 test patterns from 3 others, 3×32×32.
+
+    Args:
+        seed: of everything that is drawn; another seed gives other objects.
+    """
     return _world("mini50", categories=10, frames=FRAMES, seed=seed)
 
 

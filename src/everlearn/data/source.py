@@ -45,7 +45,12 @@ class Patterns:
 class Source:
     """A source: its name, its training and test patterns, and the names of its classes.
 
-    synthetic: drawn, not photographed; said wherever the source is named.
+    Args:
+        name: what it is called.
+        train: the training patterns.
+        test: the test patterns.
+        classes: the names of the classes; y is a place in them.
+        synthetic: drawn, not photographed; said wherever the source is named.
     """
 
     name: str
@@ -55,7 +60,11 @@ class Source:
     synthetic: bool = False
 
     def only(self, classes: Sequence[int]) -> "Source":
-        """The patterns of these classes, which are numbered anew in this order."""
+        """The patterns of these classes, which are numbered anew in this order.
+
+        Args:
+            classes: their numbers so far; the first becomes class 0.
+        """
         new = np.full(len(self.classes), -1)
         new[list(classes)] = np.arange(len(classes))
 

@@ -46,7 +46,12 @@ _BESIDE: dict[str, Callable[[Sequence[Series]], str]] = {"mt_vs_sit": mt_vs_sit_
 
 @dataclass
 class Album:
-    """What was written, and why something was not. left_out: reasons by name."""
+    """What was written, and why something was not.
+
+    Args:
+        paths: the files written.
+        left_out: why a figure was not drawn, by its name.
+    """
 
     paths: list[Path] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -65,9 +70,14 @@ def draw(
 
     Beside mt_vs_sit, its numbers stand in BENCHMARK-mt_vs_sit-table.md.
 
-    only: names from `everlearn list figures`; such a figure that the runs have nothing for is an error. Without it
-    all are drawn that can be, and the album says what was left out. by, order: as for `load`. options: by a figure's
-    name, what its function takes beside the series, such as {"confusion_strip": {"batches": [-2, -1]}}.
+    Args:
+        folder: the runs, in it and below it.
+        out: the folder to write to.
+        only: names from `everlearn list figures`; such a figure that the runs have nothing for is an error. Without it
+            all are drawn that can be, and the album says what was left out.
+        by, order: as for `load`.
+        options: by a figure's name, what its function takes beside the series, such as
+            {"confusion_strip": {"batches": [-2, -1]}}.
     """
     names = list(FIGURES) if only is None else list(only)
     options = options or {}

@@ -44,7 +44,14 @@ _MEASURES = {
 
 @styled()
 def bars(series: Sequence[Series], *, metric: str = "final", title: str | None = None) -> Figure:
-    """A bar for each series, in the order given: the mean over its finished runs, its deviation, and a dot a run."""
+    """A bar for each series, in the order given: the mean over its finished runs, its deviation, and a dot a run.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        metric: `final`, `seen`, `average`, `average_seen` or `mt`: on the fixed test set or on the classes seen, after
+            the last batch or averaged over the batches, or with the task told.
+        title: the heading; by default one that names the benchmark.
+    """
     first = first_of(series, "bars")
     if metric not in _MEASURES:
         raise ConfigError(sentence("A bad metric", expected=f"among {list(_MEASURES)}", got=metric, do="Name one."))
@@ -88,8 +95,13 @@ def bars(series: Sequence[Series], *, metric: str = "final", title: str | None =
 def mt_vs_sit(series: Sequence[Series], mt: Sequence[Series] | None = None, *, title: str | None = None) -> Figure:
     """After the last batch, the accuracy on the classes of each batch and their average, in MT and in SIT.
 
-    series: SIT runs. mt: runs with a head for each task; without them, MT is what the SIT runs reach if they are told
-    the task when they are tested, and the figure says so. A strategy has one name and one colour in both.
+    Without MT runs, MT is what the SIT runs reach if they are told the task when they are tested, and the figure says
+    so. A strategy has one name and one colour in both.
+
+    Args:
+        series: SIT runs.
+        mt: runs with a head for each task; by default the SIT runs, told the task when they are tested.
+        title: the heading; by default one that names the benchmark.
     """
     first, found = first_of(series, "mt_vs_sit"), scenarios(series, mt)
     title = f"MT and SIT on {drawn(first.benchmark)}, after the last batch." if title is None else title

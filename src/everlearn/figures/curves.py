@@ -53,7 +53,10 @@ def accuracy_curves(
 ) -> Figure:
     """Accuracy after each batch, as in the paper's figures on CORe50 and iCIFAR-100.
 
-    conventions: "seen" tests on the classes met so far, "fixed" on all classes of the stream; a panel each.
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        conventions: "seen" tests on the classes met so far, "fixed" on all classes of the stream; a panel each.
+        title: the heading; by default one that names the benchmark.
     """
     unknown = [name for name in conventions if name not in CONVENTIONS]
     if unknown or not conventions:
@@ -71,12 +74,23 @@ def curves_by_variant(
     conventions: Sequence[str] = ("seen", "fixed"),
     title: str | None = None,
 ) -> Figure:
-    """The same with a label for each variant instead of the strategy's name."""
+    """`accuracy_curves` with a label for each variant instead of the strategy's name.
+
+    Args:
+        runs: the runs of each variant, by its label.
+        conventions: as for `accuracy_curves`.
+        title: the heading; by default one that names the benchmark.
+    """
     return accuracy_curves(labelled(runs), conventions=conventions, title=title)
 
 
 def stability_plasticity(series: Sequence[Series], *, title: str | None = None) -> Figure:
-    """After each batch, the accuracy on the classes that were there before it, and on those that came with it."""
+    """After each batch, the accuracy on the classes that were there before it, and on those that came with it.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        title: the heading; by default one that names the benchmark.
+    """
     first = first_of(series, "stability_plasticity")
     panels = [Panel("Stability: classes of earlier batches", old), Panel("Plasticity: classes new in the batch", new)]
     title = f"What is kept and what is learnt on {drawn(first.benchmark)}." if title is None else title

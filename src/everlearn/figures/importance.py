@@ -44,7 +44,12 @@ def importance_histograms(
 ) -> Figure:
     """F and F̂ after each batch on logarithmic scales, rows for each strategy, as in the paper's figures on EWC and SI.
 
-    Where a run did not record F, only F̂ is drawn. batches: which to show, at most four by default.
+    Where a run did not record F, only F̂ is drawn.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        batches: the numbers of the batches to show (1-based); by default at most four.
+        title: the heading; by default one that names the benchmark.
     """
     first = first_of(series, "importance_histograms")
     there = [one for one in series if one.run is not None and any(r.importance is not None for r in one.run.records)]

@@ -21,7 +21,10 @@ def inline_svg(figure: Figure, prefix: str, alt: str | None = None) -> Html:
     no style attribute in it: pages that forbid them show it too. Its width is that in print; in the page's own style
     sheet, `svg { max-width: 100% }` makes it fit narrow windows.
 
-    alt: what is read out instead of it; by default, its title and note.
+    Args:
+        figure: any figure of this package.
+        prefix: a letter, then letters, digits or hyphens; another one for each figure of a page.
+        alt: what is read out instead of it; by default, its title and note.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", prefix):
         raise ConfigError(

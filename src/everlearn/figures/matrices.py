@@ -32,9 +32,14 @@ def confusion_strip(
 ) -> Figure:
     """Confusion matrices after each batch, as in the paper: rows true, columns predicted, in order of arrival.
 
-    Each row is in shares of its class's test patterns, on one colour scale. batches: which to show, below 0 counted
-    from the end (-1 is the last); of a stream that is too short for them all, those that it has. side: the side of a
-    matrix in inches, at most.
+    Each row is in shares of its class's test patterns, on one colour scale.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        batches: which to show, below 0 counted from the end (-1 is the last); of a stream that is too short for them
+            all, those that it has. By default at most ten.
+        title: the heading; by default one that names the benchmark.
+        side: the side of a matrix in inches, at most.
     """
     first = first_of(series, "confusion_strip")
     there = [(one, run) for one in series if (run := one.run) is not None]

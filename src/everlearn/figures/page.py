@@ -23,8 +23,15 @@ def pictures(
 ) -> dict[str, Picture]:
     """What `everlearn.report.write` asks for: every picture that a benchmark's records hold the numbers for.
 
-    order: labels that come first, in this order. asked: figures that are drawn even where the page shows the same in
-    its own way. options: of figures, by their names.
+    Args:
+        bench: the runs on one benchmark.
+        prefix: what ids in the markup begin with; another one for each benchmark of a page.
+        order: labels that come first, in this order.
+        asked: figures that are drawn even where the page shows the same in its own way.
+        options: by a figure's name, what its function takes beside the series.
+
+    Returns:
+        Pictures by the names of their figures.
     """
     series, found = ordered(series_of(bench), order), dict[str, Picture]()
     told = any(one.knows_task for one in series)

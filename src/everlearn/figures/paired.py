@@ -13,6 +13,12 @@ def paired_table(series: Sequence[Series]) -> str:
 
     Run r has the same batches for every strategy: what its order makes hard for one it makes hard for the other, and
     so differences deviate less than accuracies. Where two have no finished run in common, there is a dash.
+
+    Args:
+        series: the strategies to compare, from `load`; rows and columns are in this order.
+
+    Returns:
+        Markdown.
     """
     first_of(series, "paired_table")
     finals = {escaped(one.label): _finals(one) for one in series}

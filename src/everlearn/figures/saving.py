@@ -12,7 +12,12 @@ from everlearn.figures.style import DPI, styled
 
 
 def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
-    """Write stem.png and stem.svg; gives back where they are."""
+    """Write a figure as stem.png and stem.svg; gives back where they are.
+
+    Args:
+        figure: any figure of this package.
+        stem: the files' path without its ending; folders are made.
+    """
     stem = Path(stem)
     paths = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
     write(paths[0], png(figure))

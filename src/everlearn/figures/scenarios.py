@@ -83,7 +83,14 @@ def scenarios(series: Sequence[Series], mt: Sequence[Series] | None = None) -> S
 
 
 def mt_vs_sit_table(series: Sequence[Series]) -> str:
-    """The numbers of `mt_vs_sit` as Markdown: a row for each strategy in each scenario, a column for each batch."""
+    """The numbers of `mt_vs_sit` as Markdown: a row for each strategy in each scenario, a column for each batch.
+
+    Args:
+        series: SIT runs and MT runs together; without MT runs, as for `mt_vs_sit`.
+
+    Returns:
+        Markdown.
+    """
     found = scenarios(*split(series))
     head = ["Strategy", "Scenario", "Runs", *(f"B{i}" for i in range(1, found.of + 1)), "Average"]
     rows = [head, ["---", "---", *["---:"] * (len(head) - 2)]]

@@ -17,7 +17,14 @@ IN_TURN = (2, 6, 4, 7, 5, 8, 3, 1, 0)
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """The runs behind one line, bar or strip. label: what it is called; benchmark: on what, in words."""
+    """The runs behind one line, bar or strip.
+
+    Args:
+        label: what it is called.
+        style: its colour, dash and marker.
+        group: the runs, of one strategy in one configuration.
+        benchmark: what they were run on, in words.
+    """
 
     label: str
     style: Style
@@ -36,12 +43,20 @@ class Series:
 
 
 def series_of(bench: Comparison) -> list[Series]:
-    """A series for each strategy and configuration, best first, as on the page."""
+    """A series for each strategy and configuration, best first, as on the page.
+
+    Args:
+        bench: the runs on one benchmark, grouped.
+    """
     return [Series(group.title, group.style, group, bench.title) for group in bench.groups]
 
 
 def labelled(runs: Mapping[str, Sequence[Run]]) -> list[Series]:
-    """A series for each label, in this order, with colours in turn. The runs of a label must be of one kind."""
+    """A series for each label, in this order, with colours in turn. The runs of a label must be of one configuration.
+
+    Args:
+        runs: the runs of each label.
+    """
     found = []
     for k, (label, members) in enumerate(runs.items()):
         benches = benchmarks(members)
@@ -65,8 +80,10 @@ def load(
 ) -> dict[str, list[Series]]:
     """All runs in a folder and below it, as series by the name of their benchmark.
 
-    by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label. order: labels that
-    come first, in this order; the others follow, the best strategy first, and folders by name.
+    Args:
+        folder: where the runs are.
+        by: "strategy", or "folder" for variants: then the first folder on the way to a run is its label.
+        order: labels that come first, in this order; the others follow, the best strategy first, and folders by name.
     """
     runs = read(folder)
     if by == "strategy":

@@ -41,6 +41,10 @@ def strength(series: Sequence[Series], *, title: str | None = None) -> Figure:
     """λ_i along the stream and, where η and the largest F̂ are recorded, η·λ·max F̂.
 
     LWF's λ, the weight of the soft targets from 0 to 1, has a panel of its own.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        title: the heading; by default one that names the benchmark.
     """
     first = first_of(series, "strength")
     panels = [panel for panel in _panels(series) if panel.members]

@@ -19,6 +19,12 @@ def markdown_table(series: Sequence[Series]) -> str:
     Beside them the epochs on B_1 and on later batches, and the paper's number if it has one.
 
     Where no run has finished, there is a dash.
+
+    Args:
+        series: a row each, in this order.
+
+    Returns:
+        Markdown.
     """
     rows = [_HEAD, ("---", *["---:"] * (len(_HEAD) - 1)), *(_row(one) for one in series)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]

@@ -52,7 +52,12 @@ def _all(series: Sequence[Series], figure: str) -> list[tuple[Series, list[str],
 
 @styled()
 def weight_change_3d(series: Sequence[Series], *, title: str | None = None) -> Figure:
-    """Mean |Δθ| by layer and batch as a 3D histogram for each strategy, as in the paper; one scale for all."""
+    """Mean |Δθ| by layer and batch as a 3D histogram for each strategy, as in the paper; one scale for all.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        title: the heading; by default one that names the benchmark.
+    """
     first = first_of(series, "weight_change_3d")
     there = _all(series, "weight_change_3d")
     columns = min(3, len(there))
@@ -130,7 +135,12 @@ def _histogram(axes: Any, one: Series, layers: list[str], mean: Floats, shades: 
 
 @styled()
 def weight_change_heat(series: Sequence[Series], *, title: str | None = None) -> Figure:
-    """Mean |Δθ| by layer and batch in colours, on one logarithmic scale; layers that did not move are hatched."""
+    """Mean |Δθ| by layer and batch in colours, on one logarithmic scale; layers that did not move are hatched.
+
+    Args:
+        series: what to draw, from `load` or `labelled`, in this order.
+        title: the heading; by default one that names the benchmark.
+    """
     first = first_of(series, "weight_change_heat")
     there = _all(series, "weight_change_heat")
     columns = min(3, len(there))

@@ -100,7 +100,7 @@ class Consolidating(Head):
         return 1.0
 
     def into(self, old: Tensor, new: Tensor) -> Tensor:
-        """cw of B_i's rows, from what it was and from what they are now."""
+        """cw of B_i's rows, from `old`, which it was, and `new`, which B_i makes of them."""
         return new
 
     def hold_begin(self, *, distils: bool) -> None:

@@ -30,6 +30,7 @@ class Head:
     row and takes classes in order of arrival.
     init: how new rows start: `keep` (as the network has them; `zero` for rows that grow), `zero`, `constant`
     (all weights init_scale), `gaussian` (standard deviation init_scale), `xavier` (uniform ±√(3 / pn), Caffe's).
+    init_scale: the constant, or the standard deviation, that `init` starts rows with.
     """
 
     name: ClassVar[str] = "head"
@@ -71,13 +72,21 @@ class Head:
         check(not duplicates, "A class twice", expected="each class once", got=duplicates, do="Drop the repeats.")
 
     def refuses(self, memory: Memory) -> str:
-        """Why this head makes no sense beside a memory, '' where it does."""
+        """Why this head makes no sense beside a memory, '' where it does.
+
+        Args:
+            memory: the memory that stands beside it.
+        """
         return ""
 
     # --- attaching --------------------------------------------------------------------------------
 
     def attach(self, bench: Bench) -> None:
-        """Take over the output layers of a network."""
+        """Take over the output layers of a network.
+
+        Args:
+            bench: all that the head may work with: Θ and its network, the training, the seed.
+        """
         self.bench = bench
         self._refuse_dead()
         if self.growth == "expanding":
@@ -125,7 +134,11 @@ class Head:
             )
 
     def init_rows(self, rows: range) -> None:
-        """Start these rows as `init` says; their biases at 0."""
+        """Start these rows as `init` says; their biases at 0.
+
+        Args:
+            rows: the rows, of every output layer.
+        """
         if self.init == "keep" or not rows:
             return
         generator = keyed_generator(self.seed, "rows", len(self.batches_), rows.start)
@@ -136,7 +149,12 @@ class Head:
                     output.layer.bias[rows.start : rows.stop] = 0.0
 
     def fill_(self, weight: Tensor, generator: torch.Generator) -> None:
-        """Write initial values into rows of weights."""
+        """Write initial values into rows of weights.
+
+        Args:
+            weight: rows of an output layer's weights, which are written into.
+            generator: the random numbers that `gaussian` and `xavier` draw.
+        """
         drawn = torch.empty(weight.shape)  # drawn on the CPU, so that every device starts alike
         if self.init in ("zero", "keep"):
             nn.init.zeros_(drawn)
@@ -166,7 +184,14 @@ class Head:
         return sorted({row for rows in self.batches_ for row in rows})
 
     def rows_of(self, y: Tensor) -> Tensor:
-        """The row of each label; refuses classes without a row."""
+        """The row of each label; refuses classes without a row.
+
+        Args:
+            y: the class of each pattern, by its number, [n].
+
+        Returns:
+            The row of each pattern, [n].
+        """
         row_of = {c: row for row, c in enumerate(self.classes_)}
         labels, where = y.unique(return_inverse=True)
         absent = [int(c) for c in labels if int(c) not in row_of]
@@ -183,7 +208,11 @@ class Head:
         return torch.tensor([row_of[int(c)] for c in labels], device=y.device)[where]
 
     def check(self, classes: list[int]) -> None:
-        """Refuse a batch of these classes before anything is changed."""
+        """Refuse a batch of these classes before anything is changed.
+
+        Args:
+            classes: the classes of the batch.
+        """
         if known := sorted({self.classes_[row] for row in self.seen_} & set(classes)):
             self.check_known(known)
         if self.growth == "maximal":
@@ -200,7 +229,11 @@ class Head:
             )
 
     def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
-        """Refuse a stream by the classes of its batches, where some come again that must not."""
+        """Refuse a stream by the classes of its batches, where some come again that must not.
+
+        Args:
+            batches: the classes of each batch, B_1 first.
+        """
         met: set[int] = set()
         for classes in batches:
             if known := sorted(met & set(classes)):
@@ -208,14 +241,27 @@ class Head:
             met |= set(classes)
 
     def check_known(self, known: list[int]) -> None:
-        """Refuse classes that come again, with the reason, where this head cannot take them."""
+        """Refuse classes that come again, with the reason, where this head cannot take them.
+
+        Args:
+            known: the classes of a batch that an earlier batch had.
+        """
 
     def softmax_classes(self, classes: list[int]) -> set[int]:
-        """The classes whose rows a batch of these classes would be trained over."""
+        """The classes whose rows a batch of these classes would be trained over.
+
+        Args:
+            classes: the classes of the batch.
+        """
         return {*self.classes_, *classes}
 
     def check_question(self, columns: list[int], batch: int | None) -> None:
-        """Refuse a question that this head cannot answer."""
+        """Refuse a question that this head cannot answer.
+
+        Args:
+            columns: the rows that scores are asked for.
+            batch: the batch (1-based) whose classes alone are asked for; None where the task is not known.
+        """
         if not columns:
             raise DataError(
                 sentence(
@@ -229,7 +275,16 @@ class Head:
     # --- the verbs --------------------------------------------------------------------------------
 
     def begin(self, counts: Mapping[int, int], i: int, *, distils: bool) -> Extend | None:
-        """Make the head ready for B_i, with so many patterns of each class; gives how Θ was extended if it grew."""
+        """Make the head ready for B_i.
+
+        Args:
+            counts: how many patterns B_i has of each class.
+            i: the number of the batch (1-based).
+            distils: whether the regulariser's loss has terms on old rows, which may move then.
+
+        Returns:
+            A function that extends whatever is laid out like Θ, where the head grew; None where it did not.
+        """
         extend = None
         new = [c for c in counts if c not in self.classes_]
         if new:
@@ -247,7 +302,14 @@ class Head:
         return None
 
     def hard_targets(self, y: Tensor) -> Term:
-        """y_1h for patterns of these rows, over the rows that L_cross is over."""
+        """y_1h for patterns of these rows, over the rows that L_cross is over.
+
+        Args:
+            y: the row of each pattern, [n].
+
+        Returns:
+            L_cross with the true rows as targets, at weight 1.
+        """
         rows = self.train_rows()
         if rows is None:
             return Term(1.0, y)
@@ -260,11 +322,19 @@ class Head:
         return None
 
     def held_rows(self, *, distils: bool) -> list[int]:
-        """The rows that must not move while the batch at hand is learnt."""
+        """The rows that must not move while the batch at hand is learnt.
+
+        Args:
+            distils: whether the loss has terms on old rows, which may move then.
+        """
         return []
 
     def hold_begin(self, *, distils: bool) -> None:
-        """Remember what must not move, from the weights as they are."""
+        """Remember what must not move, from the weights as they are.
+
+        Args:
+            distils: as for `held_rows`.
+        """
         rows = torch.tensor(self.held_rows(distils=distils), dtype=torch.long, device=self.theta.value.device)
         self._held = []
         if len(rows):
@@ -278,7 +348,11 @@ class Head:
             v[rows] = 0.0
 
     def consolidate(self, i: int) -> None:
-        """B_i is learnt: make the weights to test with."""
+        """B_i is learnt: make the weights to test with.
+
+        Args:
+            i: the number of the batch (1-based).
+        """
         self._held = []
 
     def solve(self, features: Tensor, y: Tensor) -> None:
@@ -304,7 +378,11 @@ class Head:
         return None
 
     def overhead(self, pn: list[int]) -> int:
-        """The paper's storage formula, in values."""
+        """The paper's storage formula, in values.
+
+        Args:
+            pn: for each output layer, the weights in a row: the neurons of the penultimate layer.
+        """
         return 0
 
     # --- state ------------------------------------------------------------------------------------
@@ -316,6 +394,11 @@ class Head:
         return {"classes": list(self.classes_), "batches": batches, **{name: getattr(self, name) for name in others}}
 
     def load_state(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave; a state of other classes is refused.
+
+        Args:
+            state: what `state` gave.
+        """
         if self.growth == "maximal" and state["classes"] != self.classes_:
             raise StateError(
                 sentence(

@@ -23,7 +23,17 @@ Rows = Literal["all", "seen"]
 
 @dataclass(frozen=True)
 class Step:
-    """One step of SGD, just made: batch i, epoch and step (1-based), of how many of each, and its loss and η."""
+    """One step of SGD, just made.
+
+    Args:
+        i: the number of the batch (1-based).
+        epoch: the epoch within the batch (1-based).
+        epochs: how many epochs the batch has.
+        step: the step within the batch (1-based), over all epochs.
+        steps: how many steps the batch has.
+        loss: L of the step's minibatch.
+        eta: η, the learning rate of the step.
+    """
 
     i: int
     epoch: int
@@ -49,7 +59,11 @@ class Predictor(ABC):
 
     @abstractmethod
     def columns(self, rows: Rows = "seen", *, batch: int | None = None) -> list[int]:
-        """The places in `rows_` of the columns of `scores(x, rows, batch=batch)`."""
+        """The places in `rows_` of the columns of `scores(x, rows, batch=batch)`.
+
+        Args:
+            rows, batch: as for `scores`.
+        """
 
     @abstractmethod
     def scores(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Tensor:
@@ -192,10 +206,19 @@ class Learner(Predictor):
 
     @abstractmethod
     def learn_batch(self, batch: Batch, on_step: OnStep | None = None) -> None:
-        """Learn B_i, whose classes are numbers, or leave the learner as it was before the call."""
+        """Learn B_i, whose classes are numbers, or leave the learner as it was before the call.
+
+        Args:
+            batch: patterns, and their classes as numbers from 0 up.
+            on_step: called after each step of SGD.
+        """
 
     def check_stream(self, batches: Sequence[Sequence[int]]) -> None:
-        """Refuse a stream by the classes of its batches, B_1 first, where it cannot be learnt to the end."""
+        """Refuse a stream by the classes of its batches, B_1 first, where it cannot be learnt to the end.
+
+        Args:
+            batches: the classes of each batch, by their numbers.
+        """
 
     def diagnostics(self) -> dict[str, Any]:
         """What to record of the batch just learnt, where there is something to say.
@@ -215,7 +238,11 @@ class Learner(Predictor):
 
     @abstractmethod
     def load_state_dict(self, state: State) -> None:
-        """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing."""
+        """Take back a state, of this learner or of one built alike; a state that does not fit changes nothing.
+
+        Args:
+            state: what `state_dict` gave.
+        """
 
     def storage(self) -> Ledger:
         """The paper's formula for this strategy beside what it really keeps; by default, the tensors of its state."""

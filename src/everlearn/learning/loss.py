@@ -13,7 +13,11 @@ from everlearn.models.network import Output
 class Term(NamedTuple):
     """One term of the loss of one output layer: weight · L_cross(softmax(o[:, rows] / temperature), t).
 
-    t: soft targets over these rows, or the index of the true row among them; rows: None for all.
+    Args:
+        weight: what the term is multiplied by.
+        t: soft targets over these rows, [n, rows], or the index of the true row among them, [n].
+        rows: the rows that the softmax is over; None for all.
+        temperature: divides the logits.
     """
 
     weight: float
@@ -36,8 +40,13 @@ class Replayed(NamedTuple):
 class Minibatch(NamedTuple):
     """What one step is made with.
 
-    output: which output layer the loss is asked for. idx: for each row of the logits its place in B_i's training data;
-    places from n on are replayed patterns, idx − n their places in `replayed`. s: the rows of the head.
+    Args:
+        output: the number of the output layer that the loss is asked for (0-based).
+        idx: for each row of the logits its place in B_i's training data. Places from n on are replayed patterns,
+            idx − n their places in `replayed`.
+        n: the patterns in B_i's training data.
+        s: the rows of the head.
+        replayed: old patterns that joined the minibatch; None for none.
     """
 
     output: int

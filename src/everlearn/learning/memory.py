@@ -25,11 +25,19 @@ class Memory:
     bench: Bench = field(init=False, repr=False, compare=False)
 
     def attach(self, bench: Bench) -> None:
-        """Take what it may work with."""
+        """Take what it may work with.
+
+        Args:
+            bench: all that the memory may work with: Θ and its network, the rows, the training, the seed.
+        """
         self.bench = bench
 
     def refuses(self, regulariser: Regulariser) -> str:
-        """Why this memory makes no sense beside a regulariser, '' where it does."""
+        """Why this memory makes no sense beside a regulariser, '' where it does.
+
+        Args:
+            regulariser: the regulariser that stands beside it.
+        """
         return ""
 
     @property
@@ -38,13 +46,21 @@ class Memory:
         return False
 
     def mix(self, batch: Batch) -> Batch:
-        """B_i's training data, which epochs go over: B_i itself, or more."""
+        """B_i's training data, which epochs go over: B_i itself, or more.
+
+        Args:
+            batch: B_i as it came.
+        """
         return batch
 
     def replay(self, i: int, step: int) -> Replayed | None:
-        """Old patterns that join the minibatch of this step (0-based) of B_i; None for none.
+        """Old patterns that join the minibatch of this step of B_i; None for none.
 
         They may depend on i, on the step and on what is kept, and on nothing else: a resumed batch asks again.
+
+        Args:
+            i: the number of the batch (1-based).
+            step: the step within B_i (0-based), over all its epochs.
         """
         return None
 
@@ -53,7 +69,12 @@ class Memory:
         return []
 
     def store(self, i: int, batch: Batch) -> None:
-        """B_i is learnt: keep what is to be kept of it. `bench.features` gives features as B_i left the network."""
+        """B_i is learnt: keep what is to be kept of it. `bench.features` gives features as B_i left the network.
+
+        Args:
+            i: the number of the batch (1-based).
+            batch: B_i as it came, without what was mixed in.
+        """
 
     def state(self) -> dict[str, Any]:
         """All that is kept: tensors and plain values. Kept tensors are replaced, never written into.
@@ -63,7 +84,11 @@ class Memory:
         return {name: getattr(self, name) for name in learnt_names(self)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Take back what `state` gave.
+
+        Args:
+            state: what `state` gave.
+        """
         for name, value in state.items():
             setattr(self, name, value)
 

@@ -28,9 +28,14 @@ PIECE = 2**26  # bytes sent at once
 
 
 class Place(NamedTuple):
-    """Where the patterns at hand stand in their minibatch of n; counted is False for a pattern that is only borrowed.
+    """Where the patterns at hand stand in their minibatch.
 
     A process whose share is empty takes part with the minibatch's first pattern, at weight 0.
+
+    Args:
+        rows: which patterns of the minibatch this process has.
+        n: the patterns in the whole minibatch.
+        counted: False for a pattern that is only borrowed.
     """
 
     rows: slice
@@ -56,37 +61,71 @@ class Ranks:
         return self.rank == 0
 
     def mean(self, idx: Tensor, L_of: Callable[[Tensor], Tensor]) -> Tensor:
-        """This process's part of a mean over the patterns idx, from the mean over any of them; the parts sum to it."""
+        """This process's part of a mean over patterns; the parts of all processes sum to it.
+
+        Args:
+            idx: the patterns of the whole minibatch, by their places.
+            L_of: the mean loss over any of them, from their places.
+        """
         return L_of(idx)
 
     def share(self, idx: Tensor) -> Tensor:
-        """This process's share of the patterns idx, as even as it goes; the first processes have one more."""
+        """This process's share of the patterns, as even as it goes; the first processes have one more.
+
+        Args:
+            idx: the patterns of the whole minibatch, by their places.
+        """
         return idx
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum over all processes, for every one of them."""
+        """The sum over all processes, for every one of them.
+
+        Args:
+            value: this process's summand; every process gives one of the same shape.
+        """
         return value
 
     def sum_(self, gradient: Callable[[], Tensor], L: Tensor) -> Tensor:
         """Replace a gradient by the sum over all processes, and give the sum of L; both in one message.
 
         Where there is one process the gradient is not asked for.
+
+        Args:
+            gradient: gives this process's gradient, [m], which is written into.
+            L: this process's part of the loss, a scalar.
         """
         return L
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is up in any process."""
+        """Whether the flag is up in any process.
+
+        Args:
+            flag: this process's.
+        """
         return flag
 
     def map(self, function: Callable[[Any], tuple[Tensor, ...]], parts: Sequence[Any]) -> list[tuple[Tensor, ...]]:
-        """A function's results for each of the parts of the patterns, in order; each process computes some of them."""
+        """A function's results for each of the parts of the patterns, in order; each process computes some of them.
+
+        Args:
+            function: from a part to tensors whose first axis is the part's patterns.
+            parts: the same in every process.
+        """
         return [function(part) for part in parts]
 
     def agree(self, held: Callable[[], dict[str, Any]]) -> None:
-        """Refuse to go on where the processes do not hold the same, byte for byte."""
+        """Refuse to go on where the processes do not hold the same, byte for byte.
+
+        Args:
+            held: gives what this process holds, by name: trees of tensors and plain values.
+        """
 
     def from_first(self, data: bytes) -> bytes:
-        """What the first process gives, for every one of them."""
+        """What the first process gives, for every one of them.
+
+        Args:
+            data: the first process's is taken, the others' are not.
+        """
         return data
 
     @contextmanager
@@ -106,7 +145,11 @@ class Several(Ranks):
         self.place = Place(slice(0, 0), 0, False)
 
     def bounds(self, n: int) -> list[int]:
-        """Where the shares of n patterns begin, and n."""
+        """Where the shares of n patterns begin, and n.
+
+        Args:
+            n: the patterns to share out.
+        """
         return [rank * (n // self.size) + min(rank, n % self.size) for rank in range(self.size + 1)]
 
     def _rows(self, n: int) -> slice:
@@ -200,6 +243,9 @@ def ranks() -> Ranks:
 def own_device(name: str) -> str:
     """This process's device: of the CUDA devices of a machine torchrun's processes take one each, in their order.
 
+    Args:
+        name: the device as PyTorch names it; only "cuda" is made more precise.
+
     >>> own_device("cpu")
     'cpu'
     """
@@ -209,8 +255,11 @@ def own_device(name: str) -> str:
 def join(device: str | torch.device = "cpu") -> Ranks:
     """Join the processes that torchrun has started, until this one ends; this one alone without torchrun.
 
-    device: this process's: gloo for the CPU; nccl beside it for a CUDA device. A second call gives the same processes.
-    When torchrun dies, this process is sent SIGTERM, so that nothing is learnt on that nobody waits for.
+    A second call gives the same processes. When torchrun dies, this process is sent SIGTERM, so that nothing is learnt
+    on that nobody waits for.
+
+    Args:
+        device: this process's: gloo for the CPU; nccl beside it for a CUDA device.
 
     >>> join().size
     1

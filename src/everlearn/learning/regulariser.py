@@ -33,17 +33,34 @@ class Regulariser:
     bench: Bench = field(init=False, repr=False, compare=False)
 
     def attach(self, bench: Bench) -> None:
-        """Take what it may work with."""
+        """Take what it may work with.
+
+        Args:
+            bench: all that the regulariser may work with: its part of Θ, the rows, the training, the seed.
+        """
         self.bench = bench
 
     def prepare(self, i: int, data: Batch) -> None:
-        """See B_i's training data while the network is as B_{i−1} left it."""
+        """See B_i's training data while the network is as B_{i−1} left it.
+
+        Args:
+            i: the number of the batch (1-based).
+            data: B_i's training data, with what the memory mixes in.
+        """
 
     def grow(self, extend: Extend) -> None:
-        """Θ was laid out anew: extend whatever is laid out like it."""
+        """Θ was laid out anew: extend whatever is laid out like it.
+
+        Args:
+            extend: takes a vector laid out like Θ was, and gives it as Θ is now; new rows are 0.
+        """
 
     def begin(self, i: int) -> None:
-        """Training on B_i begins, by `bench.training.phase(i)`."""
+        """Training on B_i begins, by `bench.training.phase(i)`.
+
+        Args:
+            i: the number of the batch (1-based).
+        """
 
     def loss_terms(self, o: Tensor, hard: Term, at: Minibatch) -> Terms:
         """One output layer's loss terms, from its logits.
@@ -65,7 +82,12 @@ class Regulariser:
         """After SGD's step: `bench.scope.v` is the update just made."""
 
     def consolidate(self, i: int, data: Batch) -> None:
-        """Training on B_i has ended."""
+        """Training on B_i has ended.
+
+        Args:
+            i: the number of the batch (1-based).
+            data: B_i's training data, with what the memory mixes in.
+        """
 
     @property
     def distils(self) -> bool:
@@ -95,11 +117,22 @@ class Regulariser:
         return None
 
     def overhead(self, m: int, s: int, outputs: int, n_i: int) -> int:
-        """The paper's storage formula, in values, for m weights in scope."""
+        """The paper's storage formula, in values.
+
+        Args:
+            m: the weights in scope.
+            s: the rows of each output layer.
+            outputs: the number of output layers.
+            n_i: the patterns in the last batch's training data.
+        """
         return 0
 
     def formula(self, *, shared_only: bool) -> str:
-        """The paper's storage formula, in words."""
+        """The paper's storage formula, in words.
+
+        Args:
+            shared_only: whether it holds Θ̄ alone, since the head takes care of its rows itself.
+        """
         return ""
 
     def state(self) -> dict[str, Any]:
@@ -110,7 +143,11 @@ class Regulariser:
         return {name: getattr(self, name) for name in learnt_names(self)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Take back what `state` gave.
+
+        Args:
+            state: what `state` gave.
+        """
         for name, value in state.items():
             setattr(self, name, value)
 

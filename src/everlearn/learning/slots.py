@@ -15,6 +15,12 @@ from everlearn.learning.training import Training
 class Slots:
     """Strategy = Head × Regulariser × Memory, and how SGD is run.
 
+    Args:
+        head: the output layers' rows: how they start, which are trained, which are tested.
+        regulariser: what holds the weights; by default nothing.
+        memory: what is kept of old batches; by default nothing.
+        training: epochs, learning rates and the other knobs of SGD.
+
     >>> from everlearn.heads import CWR
     >>> from everlearn.regularisers import SI
     >>> Slots(CWR(init="zero", shift="batch"), SI()).names  # AR1

@@ -51,7 +51,12 @@ class Phase:
         )
 
     def eta_at(self, step: int, steps: int) -> float:
-        """η at this step (0-based) of a batch of so many steps."""
+        """η at a step of a batch.
+
+        Args:
+            step: the step within the batch (0-based).
+            steps: how many steps the batch has.
+        """
         shares, factors = zip(*self.schedule, strict=True)
         return self.eta * float(np.interp(step / steps, shares, factors))
 
@@ -96,17 +101,29 @@ class Training:
         check(self.minibatch >= 1, "A bad minibatch size", expected="1 or more", got=self.minibatch, do="Raise it.")
 
     def phase(self, i: int) -> Phase:
-        """The phase that B_i is trained by (1-based)."""
+        """The phase that B_i is trained by.
+
+        Args:
+            i: the number of the batch (1-based).
+        """
         return self.first if i == 1 else self.later
 
     def carries_into(self, i: int) -> bool:
-        """Whether B_i starts with the momentum that B_{i−1} left."""
+        """Whether B_i starts with the momentum that B_{i−1} left.
+
+        Args:
+            i: the number of the batch (1-based).
+        """
         return self.carry == "always" or (self.carry == "after_first" and i > 2)
 
     def step_(self, theta: Theta, eta: float) -> None:
         """One step of SGD: v = momentum·v + η·(grad + decay·θ); θ = θ − v, over what is not frozen.
 
         Caffe's form: η stands inside v, so v is the update itself, which SI's path="update" reads.
+
+        Args:
+            theta: Θ with its gradient and v, which is written into.
+            eta: η, the learning rate of this step.
         """
         for bias, *piece in theta.pieces():
             decay = self.weight_decay * (self.bias_decay if bias else 1.0)

@@ -21,6 +21,9 @@ MEAN_BGR = (104.0, 117.0, 123.0)
 class CaffeInput(nn.Module):
     """RGB patterns from 0 to 255, uint8 or float, as Caffe's networks take them: BGR minus (104, 117, 123).
 
+    Args:
+        mean: what is subtracted, by channel: blue, green, red.
+
     >>> red = torch.tensor([255, 0, 0], dtype=torch.uint8).view(1, 3, 1, 1)
     >>> CaffeInput()(red).flatten()
     tensor([-104., -117.,  132.])
@@ -33,6 +36,11 @@ class CaffeInput(nn.Module):
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Turn RGB into BGR, and subtract the mean.
+
+        Args:
+            x: patterns, [n, 3, height, width], RGB.
+        """
         return x.flip(1).to(self.mean.dtype) - self.mean
 
 

@@ -30,12 +30,17 @@ CAFFE_LAYERS = {
 def caffenet_128(classes: int = 50, *, fully_connected: bool = True, seed: int = 0) -> Network:
     """CaffeNet for 128×128 as the paper changed it (its Table 3); 25,509,298 weights with 50 classes.
 
-    Against the original: conv1 has stride 2, conv2 padding 1, fc6 and fc7 2,048 neurons. Patterns are RGB from 0 to
-    255. fully_connected=False leaves out fc6 and fc7 with their dropouts, so that the output layer stands on pool5's
-    9,216 values; seed: of the initial weights.
+    Against the original: conv1 has stride 2, conv2 padding 1, fc6 and fc7 2,048 neurons. Patterns are RGB from 0
+    to 255.
 
     The learning rate of biases (twice) and their weight decay (none) are `Training`'s bias_eta and bias_decay, which
     the setting "caffenet/core50" sets.
+
+    Args:
+        classes: rows of the output layer.
+        fully_connected: False leaves out fc6 and fc7 with their dropouts, so that the output layer stands on pool5's
+            9,216 values.
+        seed: of the initial weights.
 
     >>> sum(p.numel() for p in caffenet_128(fully_connected=False).parameters())
     2794930
@@ -47,7 +52,11 @@ def caffenet_128(classes: int = 50, *, fully_connected: bool = True, seed: int =
 def caffenet(classes: int = 1000, *, seed: int = 0) -> Network:
     """The original CaffeNet for 227×227, for weights of others; 60,965,224 weights with 1,000 classes.
 
-    Patterns are RGB from 0 to 255; seed: of the initial weights.
+    Patterns are RGB from 0 to 255.
+
+    Args:
+        classes: rows of the output layer.
+        seed: of the initial weights.
     """
     return _caffenet(classes, size=227, stride=4, padding=2, neurons=4096, seed=seed)
 

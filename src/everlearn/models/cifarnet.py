@@ -14,9 +14,13 @@ CIFAR_STD = (68.170, 65.392, 70.418)  # and standard deviations
 def cifarnet(classes: int = 100, *, normalise: bool = True, seed: int = 0) -> Network:
     """Four convolutions and two fully connected layers; 1,297,028 weights with 100 classes.
 
-    Patterns are 3×32×32, uint8 or float from 0 to 255 with `normalise`, any float without it. Glorot weights and zero
-    biases as in Zenke et al., drawn by `seed`; the paper's port starts the output rows at N(0, .005²), which a head's
-    `init` does.
+    Patterns are 3×32×32. Glorot weights and zero biases as in Zenke et al.; the paper's port starts the output rows at
+    N(0, .005²), which a head's `init` does.
+
+    Args:
+        classes: rows of the output layer.
+        normalise: take patterns from 0 to 255, uint8 or float; False takes floats as they are.
+        seed: of the initial weights.
 
     >>> sum(p.numel() for p in cifarnet(classes=100).parameters())
     1297028

@@ -29,9 +29,15 @@ def efficientnet_lite0(
 ) -> Network:
     """EfficientNet-Lite0: EfficientNet-B0 without squeeze-and-excitation, ReLU6 for swish; 4,652,008 weights.
 
-    input_shape: any size of 32×32 and more will do, and None accepts them all. Patterns are RGB from 0 to 255 with
-    `normalise`, (x − 127) / 128, any float without it. seed: of the initial weights. The stochastic depth of the
-    original training is left out. With ImageNet's weights: `everlearn.pretraining.efficientnet_lite0_imagenet`.
+    The stochastic depth of the original training is left out. With ImageNet's weights:
+    `everlearn.pretraining.efficientnet_lite0_imagenet`.
+
+    Args:
+        classes: rows of the output layer.
+        input_shape: channels, height and width of a pattern: any size of 32×32 and more will do, and None accepts them
+            all.
+        normalise: take RGB from 0 to 255, (x − 127) / 128; False takes floats as they are.
+        seed: of the initial weights.
 
     >>> sum(p.numel() for p in efficientnet_lite0().parameters())
     4652008

@@ -42,10 +42,14 @@ def googlenet_128(classes: int = 50, *, seed: int = 0) -> Network:
 
     Against the original: conv1 has stride 1 and no padding, the side heads average over 6×6 and have no fully connected
     layer. Output layers 0 and 1 are the side heads (loss weight 0.3 each), output layer 2 predicts. Patterns are RGB
-    from 0 to 255; seed: of the initial weights.
+    from 0 to 255.
 
     The learning rate of biases (twice) and their weight decay (none) are `Training`'s bias_eta and bias_decay, which
     the setting "googlenet/core50" sets.
+
+    Args:
+        classes: rows of each output layer.
+        seed: of the initial weights.
 
     >>> [(output.pn, output.loss_weight) for output in googlenet_128().output_layers]
     [(2048, 0.3), (2048, 0.3), (1024, 1.0)]
@@ -58,7 +62,11 @@ def googlenet_128(classes: int = 50, *, seed: int = 0) -> Network:
 def googlenet(classes: int = 1000, *, seed: int = 0) -> Network:
     """The original GoogLeNet for 224×224, for weights of others; 13,378,280 weights with 1,000 classes.
 
-    Patterns are RGB from 0 to 255; seed: of the initial weights.
+    Patterns are RGB from 0 to 255.
+
+    Args:
+        classes: rows of each output layer.
+        seed: of the initial weights.
     """
     trunk = GoogLeNetTrunk(stride=2, padding=3, side_kernel=5, neurons=1024)
     return _googlenet(trunk, classes, 224, (1024, 1024, 1024), (0.7, 0.7, 0.4), seed)

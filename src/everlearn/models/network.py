@@ -15,6 +15,10 @@ OutputLayer = nn.Linear | nn.Conv2d
 class Normalise(nn.Module):
     """(x − mean) / std by channel, on the device, from uint8 or float patterns.
 
+    Args:
+        mean: what is subtracted, by channel.
+        std: what is divided by then, by channel.
+
     >>> Normalise(mean=[128.0], std=[64.0])(torch.tensor([[[[0, 192]]]], dtype=torch.uint8))
     tensor([[[[-2.,  1.]]]])
     """
@@ -28,14 +32,23 @@ class Normalise(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """(x − mean) / std, as float.
+
+        Args:
+            x: patterns, [n, channels, height, width].
+        """
         return (x.to(self.mean.dtype) - self.mean).div_(self.std)
 
 
 class Output(nn.Module):
     """One output layer: dropout directly before it, the layer with a row a class, and what follows it.
 
-    The layer is a Linear or a 1×1 Conv2d. A `tail` works on each row apart (NiN: ReLU, then the average over the
-    map), so consolidated rows act before it. `loss_weight` is this output's share in the loss.
+    Args:
+        layer: a Linear or a 1×1 Conv2d, with a row a class.
+        dropout: what stands directly before it, without weights; by default nothing.
+        tail: what works on each row apart behind it (NiN: ReLU, then the average over the map), so that consolidated
+            rows act before it; by default nothing.
+        loss_weight: this output's share in the loss.
 
     >>> output = Output(nn.Linear(8, 3), loss_weight=0.3)
     >>> output.rows, output.pn
@@ -84,7 +97,11 @@ class Output(nn.Module):
         return self.layer.weight[0].numel() if self.rows else self.layer.weight.shape[1:].numel()
 
     def set_rows(self, rows: int) -> None:
-        """Keep the first rows, add rows of zeros at the end."""
+        """Keep the first rows, add rows of zeros at the end.
+
+        Args:
+            rows: how many there are then.
+        """
         for name, old in list(self.layer.named_parameters()):
             new = old.new_zeros(rows, *old.shape[1:])
             new[: min(rows, len(old))] = old.detach()[:rows]
@@ -95,6 +112,11 @@ class Output(nn.Module):
             self.layer.out_channels = rows
 
     def forward(self, features: Tensor) -> Tensor:
+        """Logits, [n, rows].
+
+        Args:
+            features: what the trunk gives for this output: [n, pn], or maps for a convolution.
+        """
         logits: Tensor = self.tail(self.layer(self.dropout(features)))
         return logits
 
@@ -150,7 +172,11 @@ class Network(nn.Module):
 
     @contextmanager
     def laid_out(self, memory_format: torch.memory_format) -> Iterator[None]:
-        """Patterns lie so in memory for a while."""
+        """Patterns lie so in memory for a while.
+
+        Args:
+            memory_format: `torch.channels_last` or `torch.contiguous_format`.
+        """
         before, self.memory_format = self.memory_format, memory_format
         try:
             yield
@@ -158,11 +184,23 @@ class Network(nn.Module):
             self.memory_format = before
 
     def features(self, x: Tensor) -> tuple[Tensor, ...]:
-        """What enters the output layers (before the dropout that stands directly before them)."""
+        """What enters the output layers (before the dropout that stands directly before them).
+
+        Args:
+            x: patterns, [n, …].
+
+        Returns:
+            One tensor for each output layer.
+        """
         features = self.trunk(self.normalise(x.contiguous(memory_format=self.memory_format)))
         return features if isinstance(features, tuple) else (features,)
 
     def logits(self, features: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Every output layer's logits, each [n, rows].
+
+        Args:
+            features: what `features` gives, one tensor for each output layer.
+        """
         if len(features) != len(self.outputs):
             raise NetworkError(
                 sentence(
@@ -175,10 +213,22 @@ class Network(nn.Module):
         return tuple(output(f) for output, f in zip(self.outputs, features, strict=True))
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Every output layer's logits, each [n, rows]; the last one predicts.
+
+        Args:
+            x: patterns, [n, …].
+        """
         return self.logits(self.features(x))
 
     def check_input(self, x: Tensor) -> Tensor:
-        """Refuse patterns that this network cannot take."""
+        """Refuse patterns that this network cannot take.
+
+        Args:
+            x: patterns, [n, …].
+
+        Returns:
+            x as it is.
+        """
         if self.input_shape is not None and tuple(x.shape[1:]) != self.input_shape:
             raise DataError(
                 sentence(
@@ -200,7 +250,13 @@ class Network(nn.Module):
         return x
 
     def set_mode(self, *, trunk: bool, outputs: bool, batch_norm: bool = True) -> None:
-        """Training mode (True) or evaluation mode (False) for each part; batch_norm=False keeps statistics still."""
+        """Training mode (True) or evaluation mode (False) for each part.
+
+        Args:
+            trunk: of the trunk, and of what patterns pass first.
+            outputs: of the output layers, with their dropout.
+            batch_norm: whether batch norms follow the mode of their part; False keeps their statistics still.
+        """
         self.normalise.train(trunk)
         self.trunk.train(trunk)
         self.outputs.train(outputs)

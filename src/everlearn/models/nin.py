@@ -34,9 +34,13 @@ def nin_128(classes: int = 50, *, seed: int = 0) -> Network:
 
     The output layer is the last 1×1 convolution. What follows it is its tail: a ReLU, then the average over the map. So
     consolidated rows (CWR, CWR+, AR1) act before the ReLU, and their zero start needs the heads' `bias="fixed"` (the
-    default), since a ReLU passes no gradient at 0. Patterns are RGB from 0 to 255; seed: of the initial weights.
+    default), since a ReLU passes no gradient at 0. Patterns are RGB from 0 to 255.
 
     The paper gives no hyperparameters for NiN; bias_eta=2 and bias_decay=0 of `Training` are Caffe's.
+
+    Args:
+        classes: rows of the output layer.
+        seed: of the initial weights.
 
     >>> nin_128().output_layers[0].tail
     Sequential(

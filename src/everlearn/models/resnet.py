@@ -29,9 +29,14 @@ def resnet_50(
     """ResNet-50, with bottlenecks; 25,557,032 weights with 1,000 classes.
 
     The trunk is torchvision's (the stride stands in the 3×3 convolution), with its names, so that `import_weights`
-    takes its state dicts. The last average is over the whole map: any size of 32×32 and more will do, and input_shape
-    None accepts them all. Patterns are RGB from 0 to 255 with `normalise`, any float without it; seed: of the initial
-    weights.
+    takes its state dicts. The last average is over the whole map.
+
+    Args:
+        classes: rows of the output layer.
+        input_shape: channels, height and width of a pattern: any size of 32×32 and more will do, and None accepts them
+            all.
+        normalise: take RGB from 0 to 255; False takes floats as they are.
+        seed: of the initial weights.
 
     >>> sum(p.numel() for p in resnet_50(classes=1000).parameters())
     25557032
@@ -45,6 +50,13 @@ def resnet_18(
 ) -> Network:
     """ResNet-18, with basic blocks; 11,689,512 weights with 1,000 classes. See `resnet_50`.
 
+    Args:
+        classes: rows of the output layer.
+        input_shape: channels, height and width of a pattern: any size of 32×32 and more will do, and None accepts them
+            all.
+        normalise: take RGB from 0 to 255; False takes floats as they are.
+        seed: of the initial weights.
+
     >>> resnet_18().output_layers[0].pn
     512
     """
@@ -57,9 +69,13 @@ def resnet_32(
 ) -> Network:
     """The ResNet of He et al. for 32×32, n = 5; 464,154 weights with 10 classes.
 
-    shortcut: where the map halves, `A` takes every second pixel and pads with channels of zeros, as He et al. and
-    iCaRL do on CIFAR; `B` is a 1×1 convolution with batch norm. last_relu: False leaves out the last block's ReLU, as
-    iCaRL does. Patterns are RGB from 0 to 255 with `normalise`, any float without it; seed: of the initial weights.
+    Args:
+        classes: rows of the output layer.
+        shortcut: where the map halves, `A` takes every second pixel and pads with channels of zeros, as He et al. and
+            iCaRL do on CIFAR; `B` is a 1×1 convolution with batch norm.
+        last_relu: False leaves out the last block's ReLU, as iCaRL does.
+        normalise: take RGB from 0 to 255; False takes floats as they are.
+        seed: of the initial weights.
 
     >>> sum(p.numel() for p in resnet_32(classes=10).parameters())
     464154

@@ -19,8 +19,12 @@ def small(
 ) -> Network:
     """Two convolutions and one fully connected layer, no dropout.
 
-    input_shape: channels, height and width of a pattern; width: channels of the first convolution; normalise: take
-    bytes, (x − 127.5) / 64, else floats as they are; seed: of the initial weights, Glorot's.
+    Args:
+        classes: rows of the output layer.
+        input_shape: channels, height and width of a pattern, of 4×4 and more.
+        width: channels of the first convolution.
+        normalise: take bytes, (x − 127.5) / 64; False takes floats as they are.
+        seed: of the initial weights, Glorot's.
 
     >>> net = small(classes=10, input_shape=(1, 8, 8))
     >>> sum(p.numel() for p in net.parameters())

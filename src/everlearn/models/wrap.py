@@ -19,12 +19,18 @@ def wrap(
 ) -> Network:
     """Split a module into trunk and output layers.
 
-    module: its forward returns the logits, or a tuple of logits, one for each output layer.
-    outputs: the dotted names of the output layers, in the order in which forward returns them; the last one predicts.
-    example: one or more patterns, to see once how they flow. An `nn.Dropout` directly before an output layer is found
-    and stays on when the trunk is frozen; a functional dropout cannot be seen, so use the module.
+    An `nn.Dropout` directly before an output layer is found and stays on when the trunk is frozen; a functional dropout
+    cannot be seen, so use the module.
 
     The module is taken over, not copied: its output layers are replaced by identities.
+
+    Args:
+        module: its forward returns the logits, or a tuple of logits, one for each output layer.
+        outputs: the dotted names of the output layers, in the order in which forward returns them; the last one
+            predicts.
+        example: one or more patterns, [n, …], to see once how they flow.
+        loss_weights: each output's share in the loss; by default 1.
+        normalise: what patterns pass first, such as `Normalise`; by default nothing.
 
     >>> module = nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
     >>> net = wrap(module, ["4"], torch.zeros(1, 1, 2, 2))

@@ -12,7 +12,15 @@ Knobs = dict[str, Any]
 
 
 def phases(first: tuple[int, float], later: tuple[int, float]) -> Knobs:
-    """Epochs and η of B_1 and of B_i, i > 1."""
+    """The knobs of epochs and η, of B_1 and of B_i, i > 1.
+
+    Args:
+        first: epochs and η of B_1.
+        later: epochs and η of each B_i, i > 1.
+
+    Returns:
+        Knobs by the names of `--set`.
+    """
     return {
         "training.first.epochs": first[0],
         "training.first.eta": first[1],

@@ -121,7 +121,11 @@ class Recipe:
         return knob in self.knobs
 
     def table(self, setting: str | None) -> Knobs:
-        """The knobs that a setting has for this strategy, or for the one that it is like; none without a setting."""
+        """The knobs that a setting has for this strategy, or for the one that it is like; none without a setting.
+
+        Args:
+            setting: the hyperparameter set; None for none.
+        """
         if setting is None:
             return {}
         from everlearn.recipes.settings import table  # a dozen files, read when first needed

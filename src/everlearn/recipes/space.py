@@ -8,14 +8,24 @@ Point = dict[str, float]
 
 
 class Range(NamedTuple):
-    """From low to high, on a log scale or a plain one."""
+    """From low to high, on a log scale or a plain one.
+
+    Args:
+        low: the smallest value.
+        high: the largest value.
+        log: whether it is searched on a log scale.
+    """
 
     low: float
     high: float
     log: bool = True
 
     def clip(self, value: float) -> float:
-        """The nearest value in the range."""
+        """The nearest value in the range.
+
+        Args:
+            value: any number.
+        """
         return min(max(value, self.low), self.high)
 
 

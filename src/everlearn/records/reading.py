@@ -20,7 +20,19 @@ Matrix = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """The short form of a record: all that a list of runs shows. Accuracies are shares from 0 to 1."""
+    """The short form of a record: all that a list of runs shows. Accuracies are shares from 0 to 1.
+
+    Args:
+        benchmark: the benchmark's name.
+        strategy: the strategy's name.
+        run: the number of the run, which is that of its class order, from 1.
+        i: the number of the batch just learnt (1-based).
+        of: the number of batches in the stream.
+        accuracy: on the fixed test set, all classes of the stream.
+        accuracy_seen: on the test patterns of the classes seen so far.
+        seconds_train: seconds of training on B_i.
+        seconds_eval: seconds of testing after B_i.
+    """
 
     benchmark: str
     strategy: str
@@ -35,7 +47,28 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Record(Outcome):
-    """What is known after batch B_i. Matrices: rows true, columns predicted."""
+    """What is known after batch B_i. Matrices: rows true, columns predicted.
+
+    Args:
+        classes: the classes of B_i.
+        order: all classes in order of arrival: the class of each row and column of the matrices.
+        batches: the classes of each batch of the stream, B_1 first.
+        confusion: how often each class was taken for each, predicted among the classes seen so far.
+        patterns: the test patterns of each class, in `order`; empty in older records.
+        accuracy_mt: the accuracy on the classes of each batch so far, with the task known.
+        confusion_mt: the matrix with the task known.
+        lam: λ of B_i, where the strategy has one.
+        eta: the largest η used on B_i.
+        importance: the histogram of F̂: `edges`, `counts`, the shares `zero` and `saturated`, and `max`; with it those
+            of F and of F^i, where they are known.
+        change: mean |Δθ| in B_i, by layer.
+        storage: bytes that the learner keeps between batches, by what they are for.
+        formula: the paper's storage formula for the strategy, in words.
+        values: what the formula gives for this learner, in values.
+        backward_transfer: what B_2 … B_i did to the batches before them; None after B_1.
+        forward_transfer: what batches gained before they were learnt; None after B_1.
+        forgetting: how far batches are below their best; None after B_1.
+    """
 
     classes: tuple[int, ...]
     order: tuple[int, ...]
@@ -69,7 +102,17 @@ class Record(Outcome):
 
 @dataclass(frozen=True)
 class Event:
-    """One logged step of training."""
+    """One logged step of training.
+
+    Args:
+        i: the number of the batch (1-based).
+        epoch: the epoch within the batch (1-based).
+        step: the step within the batch (1-based), over all epochs.
+        steps: how many steps the batch has.
+        loss: L of the step's minibatch; None where it was not finite.
+        eta: η, the learning rate of the step.
+        images_per_second: patterns trained on in a second, on average over the batch so far.
+    """
 
     i: int
     epoch: int
@@ -82,7 +125,15 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """The short form of a config: which run it is. batches: how many to learn, None for all."""
+    """The short form of a config: which run it is.
+
+    Args:
+        benchmark: the benchmark's name.
+        strategy: the strategy's name.
+        run: the number of the run, which is that of its class order, from 1.
+        batches: how many to learn; None for all.
+        synthetic: whether the patterns are drawn, not photographed.
+    """
 
     benchmark: str
     strategy: str
@@ -93,7 +144,22 @@ class RunPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(RunPlan):
-    """How a run was made. raw: all of config.json; knobs: by dotted name."""
+    """How a run was made.
+
+    Args:
+        raw: all of config.json.
+        network: the network's name; None for the benchmark's.
+        setting: the hyperparameter set; None for the benchmark's.
+        weights: the file that the network's weights started from; None for none.
+        seed: of everything random; None for the run's number.
+        held_out: the share of the training data that was tested on instead of the test set.
+        about: what the benchmark and its stream are, in words.
+        knobs: those that were set, by dotted name.
+        command: the command that made the run, as a shell takes it.
+        versions: of Everlearn, PyTorch, NumPy and Python.
+        machine: what it was computed on: cores, system and processor.
+        class_names: the names of the classes, by number.
+    """
 
     raw: Json
     network: str | None = None
@@ -117,9 +183,14 @@ class RunConfig(RunPlan):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run: where it is (from the folder that was read), how it was made, and what it left, batch by batch.
+    """A run: where it is, how it was made, and what it left, batch by batch.
 
-    folder: where its files are, if it came from disk.
+    Args:
+        place: where it is, from the folder that was read.
+        config: how it was made; None where config.json is lost.
+        records: one for each batch learnt, B_1 first.
+        events: the logged steps of training.
+        folder: where its files are, if it came from disk.
     """
 
     place: str
@@ -162,7 +233,11 @@ class Run:
 
 
 def read(folder: Path) -> list[Run]:
-    """All runs in a folder and below it, by benchmark, strategy and number."""
+    """All runs in a folder and below it, by benchmark, strategy and number.
+
+    Args:
+        folder: a run's folder, or one with runs below it.
+    """
     folder = Path(folder)
     runs = [run for place in _places(folder) if (run := _read_run(place, folder)) is not None]
     if not runs:

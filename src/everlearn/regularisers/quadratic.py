@@ -112,7 +112,13 @@ class Quadratic(Regulariser):
             )
 
     def keep(self, i: int, F_i: Tensor, F: Tensor) -> None:
-        """Keep the importance of B_1 … B_i and the weights as B_i left them; refuse one that is none."""
+        """Keep the importance of B_1 … B_i and the weights as B_i left them; refuse one that is none.
+
+        Args:
+            i: the number of the batch (1-based).
+            F_i: F^i, the importance of B_i alone, [m].
+            F: the importance of B_1 … B_i, [m].
+        """
         if not torch.count_nonzero(F_i):
             raise InactiveError(
                 sentence(

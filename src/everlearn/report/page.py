@@ -27,10 +27,16 @@ def write(
     *,
     by: Literal["strategy", "folder"] = "strategy",
 ) -> Path:
-    """Write the report on all runs in a folder and below it, by default to its report.html; give back where it is.
+    """Write the report on all runs in a folder and below it.
 
-    pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too. by: "folder" for variants: then the
-    folders on the way to a run are its label.
+    Args:
+        folder: a run's folder, or one with runs below it.
+        out: the file to write; by default report.html in the folder.
+        pictures: `everlearn.figures.pictures`, to have those that matplotlib draws too.
+        by: "folder" for variants: then the folders on the way to a run are its label.
+
+    Returns:
+        Where the report is.
     """
     out = Path(folder) / "report.html" if out is None else Path(out)
     runs = read(folder)

@@ -19,7 +19,11 @@ _COLUMNS = {
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """All numbers over runs, ready for JSON: accuracies as shares from 0 to 1, None where there is none."""
+    """All numbers over runs, ready for JSON: accuracies as shares from 0 to 1, None where there is none.
+
+    Args:
+        folder: a run's folder, or one with runs below it.
+    """
     return {
         "deviation": DEVIATION,
         "benchmarks": [
@@ -62,7 +66,11 @@ def written(found: Spread | None, scale: float = 1, digits: int = 1) -> str:
 
 
 def table(folder: Path) -> str:
-    """All numbers over runs as a text: one table a benchmark, the best first and the upper bound last."""
+    """All numbers over runs as a text: one table a benchmark, the best first and the upper bound last.
+
+    Args:
+        folder: a run's folder, or one with runs below it.
+    """
     parts = [_table(bench) for bench in together(benchmarks(read(folder)))]
     return "\n\n".join([*parts, _NOTE]) + "\n"
 

@@ -24,6 +24,7 @@ FREE = ("batches", *PLACE, *SHARES)  # may be others when a run goes on
 class Config:
     """One run of one strategy on one benchmark.
 
+    benchmark: its name, from `everlearn list benchmarks`. strategy: its name, from `everlearn list strategies`.
     run: numbers the order of the classes, from 1.
     setting: whose hyperparameters; by default the benchmark's own. network: by default the benchmark's.
     weights: a file that the network's weights start from, written by `everlearn pretrain` or `everlearn weights`.
@@ -92,7 +93,14 @@ class Config:
         return self.setting or benchmark_of(self.benchmark, self.network).setting
 
     def differences(self, other: dict[str, Any]) -> list[str]:
-        """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out."""
+        """What differs from a stored config, knob by knob; what may be changed when a run goes on is left out.
+
+        Args:
+            other: what config.json holds.
+
+        Returns:
+            A text for each difference; empty where there is none.
+        """
         mine = {name: value for name, value in flat(self.to_json()).items() if name not in FREE}
         theirs = {name: value for name, value in flat(other).items() if name in mine or name.startswith("knobs.")}
         differ = [

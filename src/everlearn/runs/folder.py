@@ -73,7 +73,11 @@ def room(place: Path | str) -> Iterator[None]:
 
 
 class RunFolder:
-    """The files of one run. Whatever is killed at whatever moment, they can be read and the run goes on."""
+    """The files of one run. Whatever is killed at whatever moment, they can be read and the run goes on.
+
+    Args:
+        path: the folder, which need not exist yet.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -94,6 +98,9 @@ class RunFolder:
         """The stored config, None for a run that has learnt nothing yet; refused if it is of another run, or lost.
 
         Where nothing was learnt, what another config has logged is forgotten.
+
+        Args:
+            config: the run that is to be learnt here.
         """
         stored, learnt = self.config(), self._learnt()
         if not learnt:
@@ -126,7 +133,11 @@ class RunFolder:
         return ", ".join(name for name in names if (self.path / name).exists())
 
     def save_config(self, config: dict[str, Any]) -> None:
-        """Write what the run is."""
+        """Write what the run is.
+
+        Args:
+            config: plain values, for JSON.
+        """
         write_atomically(self.path / "config.json", json.dumps(config, indent=1).encode())
 
     def config(self) -> dict[str, Any] | None:
@@ -154,9 +165,19 @@ class RunFolder:
         return read_lines(self.path / "records.jsonl")
 
     def append_record(self, record: dict[str, Any]) -> None:
+        """Write a batch's record behind the others, down to the disk.
+
+        Args:
+            record: plain values, for JSON.
+        """
         append_line(self.path / "records.jsonl", record, sync=True)
 
     def append_event(self, event: dict[str, Any]) -> None:
+        """Write a logged step behind the others.
+
+        Args:
+            event: plain values, for JSON.
+        """
         append_line(self.path / "events.jsonl", event)
 
     def events(self) -> list[dict[str, Any]]:
@@ -164,14 +185,27 @@ class RunFolder:
         return read_lines(self.path / "events.jsonl")
 
     def keep_events(self, i: int, step: int) -> None:
-        """Drop the events after this step of B_i, and half a last line: those steps are made again."""
+        """Drop the events after this step of B_i, and half a last line: those steps are made again.
+
+        Args:
+            i: the number of the batch (1-based).
+            step: the last step within it that is kept (1-based).
+        """
         path = self.path / "events.jsonl"
         kept = [event for event in self.events() if (event["i"], event["step"]) <= (i, step)]
         if path.exists():
             write_atomically(path, b"".join(line_of(event) for event in kept))
 
     def keep_records(self, i: int, *, last_may_lack: bool) -> list[dict[str, Any]]:
-        """Drop the records after B_i, and half a last line; those until B_i must be there, but perhaps the last."""
+        """Drop the records after B_i, and half a last line; those until B_i must be there.
+
+        Args:
+            i: the number of the last batch that is kept (1-based).
+            last_may_lack: whether B_i's own record may be missing, since it is still to be written.
+
+        Returns:
+            The records kept.
+        """
         path = self.path / "records.jsonl"
         kept = [record for record in self.records() if record["i"] <= i]
         if [record["i"] for record in kept] not in ([*range(1, i + 1)], [*range(1, i + 1 - last_may_lack)]):
@@ -190,6 +224,11 @@ class RunFolder:
     # --- checkpoints and predictions ----------------------------------------------------------------
 
     def save_checkpoint(self, state: State) -> None:
+        """Write a checkpoint; the one before it is kept too.
+
+        Args:
+            state: the run's: the learner's, and what is still to be recorded.
+        """
         self.checkpoints.save(state)
 
     def take_checkpoint(self) -> State | None:
@@ -197,12 +236,21 @@ class RunFolder:
         return self.checkpoints.take()
 
     def save_predictions(self, i: int, predictions: dict[str, NDArray[Any]]) -> None:
-        """Keep what was predicted for every test pattern after B_i."""
+        """Keep what was predicted for every test pattern after B_i.
+
+        Args:
+            i: the number of the batch (1-based).
+            predictions: the predicted class of each test pattern, by kind (`seen`, `all_rows`, `mt`).
+        """
         for name, values in predictions.items():
             self._save_classes(f"{i:03d}-{name}", values)
 
     def save_truth(self, y: NDArray[Any]) -> None:
-        """Keep the true class of every test pattern, so that predictions can be compared pattern by pattern."""
+        """Keep the true class of every test pattern, so that predictions can be compared pattern by pattern.
+
+        Args:
+            y: the classes, [n].
+        """
         self._save_classes("true", y)
 
     def _save_classes(self, name: str, classes: NDArray[Any]) -> None:

@@ -352,8 +352,16 @@ def run(
 ) -> list[dict[str, Any]]:
     """Learn a stream into a folder; the same call again goes on where the last one stopped.
 
-    log: loggers by name, from `everlearn._kit.catalogue.LOGGERS`.
-    ranks: the processes that learn it together; the first one alone writes and logs, and gets the records.
+    Args:
+        config: what to learn, and with which hyperparameters.
+        path: the run's folder.
+        checkpoint_every: seconds between two checkpoints within a batch.
+        on_progress: called with each `Step` and None, and with None and each record.
+        log: loggers by name, from `everlearn._kit.catalogue.LOGGERS`.
+        ranks: the processes that learn it together; the first one alone writes and logs, and gets the records.
+
+    Returns:
+        One record for each batch, as in records.jsonl.
     """
     check_loggers(log)
     check_device(config.device)

@@ -71,6 +71,9 @@ def read_caffemodel(path: str | os.PathLike[str]) -> dict[str, list[NDArray[np.f
     Both forms are read, today's `layer` and the older `layers` (in which BVLC's files are). A file that was cut short
     between two layers cannot be told from a whole one here: `convert` refuses it if a convolution is missing, and the
     report of `import_weights` shows what is.
+
+    Args:
+        path: a .caffemodel file.
     """
     path = Path(path)
     check_file(path, LIMIT)

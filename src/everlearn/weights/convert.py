@@ -61,6 +61,16 @@ def convert(file: Path, model: str, out: Path, *, classes: int | None = None, ha
     """Import a file's weights into a fresh network of a name, and write what was taken as weights of ours.
 
     Layers that were left fresh are not written: whoever loads the file starts them afresh.
+
+    Args:
+        file: a .caffemodel, .safetensors, .pth or .pt file.
+        model: the network's name in `NETWORKS`.
+        out: the file to write.
+        classes: rows of the output layers; by default the network's usual number.
+        half: write float16, in half the bytes, about three digits of each weight.
+
+    Returns:
+        What became of every tensor.
     """
     if model not in NETWORKS:
         raise ConfigError(

@@ -72,13 +72,16 @@ class Plan:
 def import_weights(network: Network, tensors: Tensors, layout: Layout, *, strict: bool = True) -> Report:
     """Copy a file's weights into a network, in place, and report what became of every tensor.
 
-    tensors: from `read_caffemodel` or `read_state_dict`; layout: where its layers belong, `CAFFE`, `TORCHVISION` or one
-    of your own.
-
     A layer is taken whole or not at all. Fully connected and output layers of another shape start fresh: halved
     fc6 and fc7, another number of classes. Any other layer of another shape is an error, and so is a file of which
     nothing fits, unless strict=False. Leading axes of length 1, which Caffe's older blobs have, are dropped. The order
     of a file's input channels is kept: Caffe's networks take BGR, and ours of their kind turn it so themselves.
+
+    Args:
+        network: what is written into.
+        tensors: from `read_caffemodel` or `read_state_dict`.
+        layout: where its layers belong, `CAFFE`, `TORCHVISION` or one of your own.
+        strict: refuse weights that do not fit; False leaves those layers fresh.
 
     >>> from everlearn.models import Output
     >>> from everlearn.weights import TORCHVISION

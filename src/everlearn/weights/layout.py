@@ -19,12 +19,19 @@ class Layout:
     prefix: str = "trunk"
 
     def home(self, layer: str) -> str:
-        """The module in the network for a layer of the file."""
+        """The module in the network for a layer of the file.
+
+        Args:
+            layer: its name in the file.
+        """
         plain = ".".join(part for part in (self.prefix, layer.replace("/", "_")) if part)
         return self.layers.get(layer, plain)
 
     def layer(self, home: str) -> str:
         """What a file calls a module of the network.
+
+        Args:
+            home: the module's name in the network.
 
         >>> CAFFE.layer("outputs.2.layer"), TORCHVISION.layer("trunk.layer1.0.conv1")
         ('loss3/classifier', 'layer1.0.conv1')
@@ -34,6 +41,9 @@ class Layout:
 
     def within(self, modules: Container[str]) -> "Layout":
         """Without the places that a network of these modules lacks.
+
+        Args:
+            modules: the names of the network's modules.
 
         >>> CAFFE.within(["trunk.conv1", "outputs.0.layer"]).layers
         {'fc8': 'outputs.0.layer', 'loss1/classifier': 'outputs.0.layer'}

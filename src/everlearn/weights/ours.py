@@ -34,10 +34,13 @@ def save_weights(
 ) -> None:
     """Write a network's weights, trunk and output layers, so that the file is the old one or the new one, whole.
 
-    network: the network, or its weights by name.
-    about: what a reader should know, such as the network's name, how the weights were made and their accuracy; half:
-    as float16, in half the bytes, about three digits of each weight; only: the names of the tensors to write, default
-    all. What is left out is listed in the file, and starts fresh when it is loaded.
+    Args:
+        path: the file to write; its name must not be that of another format, such as .pth.
+        network: the network, or its weights by name.
+        about: what a reader should know, such as the network's name, how the weights were made and their accuracy.
+        half: as float16, in half the bytes, about three digits of each weight.
+        only: the names of the tensors to write; by default all. What is left out is listed in the file, and starts
+            fresh when it is loaded.
     """
     path = Path(path)
     check_name(path)
@@ -87,6 +90,13 @@ def load_weights(path: str | os.PathLike[str], network: Network) -> Report:
 
     The trunk must be the one that was saved. Output layers with another number of classes start fresh, and so does what
     was left out when the weights were saved; the report says so.
+
+    Args:
+        path: the file to read.
+        network: what is written into.
+
+    Returns:
+        What became of every tensor.
     """
     path = Path(path)
     left_out = set(_header(path)["left_out"])
@@ -106,7 +116,11 @@ def load_weights(path: str | os.PathLike[str], network: Network) -> Report:
 
 
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What was said about weights when they were saved."""
+    """What was said about weights when they were saved.
+
+    Args:
+        path: a file that `save_weights` wrote.
+    """
     about: dict[str, Any] = _header(Path(path))["about"]
     return about
 

@@ -9,7 +9,15 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """One tensor: its name and shape in the network and in the file, None where it is not there; why it was left."""
+    """One tensor, in the network and in the file.
+
+    Args:
+        network: its name in the network; None where it is not there.
+        network_shape: its shape there.
+        file: its name in the file; None where it is not there.
+        file_shape: its shape there.
+        why: why it was left, where it was.
+    """
 
     network: str | None
     network_shape: Shape | None
@@ -20,9 +28,15 @@ class TensorEntry:
 
 @dataclass
 class Report:
-    """The fates: matched as it is; reshaped and then taken; left fresh in the network; left unused in the file.
+    """What became of every tensor: a list for each fate.
 
     A tensor of another shape stands once, under fresh, with both shapes.
+
+    Args:
+        matched: taken as they are.
+        reshaped: reshaped and then taken.
+        fresh: left fresh in the network.
+        unused: left unused in the file.
 
     >>> report = Report(matched=[TensorEntry("trunk.conv1.weight", (96, 3, 11, 11), "conv1[0]", (96, 3, 11, 11))])
     >>> report.fresh.append(TensorEntry("outputs.0.layer.bias", (50,), "fc8[1]", (1000,), "another shape"))

@@ -40,6 +40,9 @@ def read_state_dict(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     A state dict inside a checkpoint ({"state_dict": …} or {"model": …}) is found, and "module." before every name is
     dropped.
+
+    Args:
+        path: a .safetensors, .pth or .pt file.
     """
     path = Path(path)
     size = check_file(path)
