@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from everlearn import PRESETS
@@ -24,9 +25,18 @@ from everlearn.recipes.known import KNOWN
 from everlearn.runs import Config
 from everlearn.runs.engine import Worker
 from tests.report_toys import write_run
-from tests.toys import until
+from tests.toys import toy_batch, until
 
 FAST = ["--set", "training.first.epochs=1", "--set", "training.later.epochs=1"]
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A benchmark of two batches that a process reads in a moment; scikit-learn's digits take a second to import."""
+    file = tmp_path_factory.mktemp("toys") / "toys.npz"
+    batch = toy_batch(range(4), n=40)
+    np.savez(file, x=batch.x.numpy(), y=batch.y.numpy())
+    return f"split-2:{file}"
 
 
 def everlearn(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -81,7 +91,7 @@ def test_list_names_strategies_and_benchmarks() -> None:
     assert "split-N:SOURCE " in everlearn("list", "benchmarks").stdout
 
 
-def test_run_writes_records_for_scripts(tmp_path: Path) -> None:
+def test_run_writes_records_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = everlearn("run", "--benchmark", "digits", "--strategy", "ar1", "--run", "1", "--out", str(tmp_path), *FAST)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when not a terminal
@@ -91,8 +101,8 @@ def test_run_writes_records_for_scripts(tmp_path: Path) -> None:
     assert {*wanted.split(), "change", "seconds_train", "seconds_eval", "storage"} <= set(records[0])
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["command"].startswith("everlearn run --benchmark digits --strategy ar1")
-    again = everlearn("run", "--benchmark", "digits", "--strategy", "ar1", "--out", str(tmp_path), "--json", *FAST)
-    assert [json.loads(line) for line in again.stdout.splitlines()] == records
+    assert main(["run", "--benchmark=digits", "--strategy=ar1", f"--out={tmp_path}", "--json", *FAST]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == records
 
 
 @pytest.mark.parametrize(
@@ -129,7 +139,7 @@ def test_compare_runs_in_parallel_and_writes_the_page(tmp_path: Path) -> None:
     folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("records.jsonl"))
     assert folders == ["cwr+/run-1", "cwr+/run-2", "naive/run-1", "naive/run-2"]
     alone = tmp_path / "alone"
-    everlearn("run", "--benchmark", "digits", "--strategy", "cwr+", "--run", "2", "--out", str(alone), *FAST)
+    assert main(["run", "--benchmark=digits", "--strategy=cwr+", "--run=2", f"--out={alone}", *FAST]) == 0
     pairs = zip(read_lines(alone / "records.jsonl"), read_lines(tmp_path / "cwr+/run-2/records.jsonl"), strict=True)
     assert all(a["confusion"] == b["confusion"] and a["change"] == b["change"] for a, b in pairs)
 
@@ -181,12 +191,12 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["Ctrl-C", "stopped", "killed"])
 @pytest.mark.parametrize("command", ["compare", "tune"])
-def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, tmp_path: Path) -> None:
+def test_no_run_is_learnt_on_by_itself(command: str, how: signal.Signals, toys: str, tmp_path: Path) -> None:
     """When the process that asked for runs is gone, those that learn them save, stop, and let go of their locks.
 
     Ctrl-C goes to the whole process group, as from a terminal.
     """
-    slow = ["--set", "training.first.epochs=2000", "--checkpoint-every=1e9", "--benchmark=digits"]
+    slow = ["--set", "training.first.epochs=100000", "--checkpoint-every=1e9", f"--benchmark={toys}"]
     call = [sys.executable, "-m", "everlearn", command, "--strategies=ar1,naive", "--jobs=2", f"--out={tmp_path}"]
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a shell's background job ignore it
     try:
@@ -225,18 +235,18 @@ def test_commands_look_before_they_learn(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_stopped_runs_warned_of_is_told(tmp_path: Path) -> None:
+def test_what_stopped_runs_warned_of_is_told(toys: str, tmp_path: Path) -> None:
     """A damaged checkpoint is replaced at once: if this were not told now, nobody would ever know."""
     call = [
         sys.executable,
         "-m",
         "everlearn",
         "compare",
-        "--benchmark=digits",
+        f"--benchmark={toys}",
         "--strategies=naive",
         f"--out={tmp_path}",
     ]
-    slow = ["--set", "training.first.epochs=2000", "--checkpoint-every=0.05"]
+    slow = ["--set", "training.first.epochs=100000", "--checkpoint-every=0.05"]
     folder = tmp_path / "naive" / "run-1"
 
     def stopped_when(ready: Callable[[], bool]) -> str:

@@ -17,7 +17,7 @@ from everlearn.learning.snapshot import Snapshot
 from tests.toys import CLASSES, NAMES, assert_same_state, plain_network, quick, three_outputs, toy_batch, toy_stream
 
 PROBE = toy_batch(range(CLASSES), n=2, seed=5).x
-LONGER = {"training__first__epochs": 8, "training__later__epochs": 8}
+LONGER = {"training__first__epochs": 3, "training__later__epochs": 3}
 every_preset = pytest.mark.parametrize("name", NAMES)
 
 

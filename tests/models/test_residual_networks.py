@@ -322,4 +322,4 @@ def test_the_page_tells_the_truth() -> None:
     assert counts == {**CAFFE_COUNTS, **COUNTS, "cifarnet": 1_297_028, "cifarnet-cifar10": 1_297_028}
     assert {*counts, "small", "small-mini50"} == set(catalogue.MODELS)
     ((code, shown),) = snippets(page)
-    assert printed(code) == shown
+    assert printed([code]) == [[shown]]

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from everlearn.data.batch import Batch, check_labels
+from everlearn.data.batch import Batch
+from everlearn.data.classes import check_labels
 from everlearn.errors import DataError, StateError, sentence
 
 UNKNOWN = 2**62
