@@ -96,7 +96,7 @@ def test_the_public_names_are_pinned() -> None:
         assert sorted(getattr(everlearn, room).__all__) == names
 
 
-PAGES = sorted((ROOT / "docs" / "strategies").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs" / "strategies").glob("*.md")), ROOT / "docs" / "learner.md"]
 
 
 def snippets(page: Path) -> list[tuple[str, str]]:
