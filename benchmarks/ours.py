@@ -5,6 +5,7 @@ from collections.abc import Callable
 from benchmarks.sizes import ETA, EVALUATION_MINIBATCH, MOMENTUM, WEIGHT_DECAY, Size
 from benchmarks.worker import FISHER, Contestant, serve
 from everlearn import Batch, Strategy, build
+from everlearn.learning.snapshot import Snapshot
 
 
 class Ours(Contestant):
@@ -36,10 +37,12 @@ class Ours(Contestant):
         learner.learn(self.first)
         if self.job == "evaluate":
             learner.predict(self.test.x[:EVALUATION_MINIBATCH])
-            learner.network.trunk.register_forward_hook(lambda *_: self.between())
+            asked = learner.snapshot()  # what `evaluate` asks, until the next batch
+            assert isinstance(asked, Snapshot)
+            asked.network.trunk.register_forward_hook(lambda *_: self.between())
             return lambda: learner.evaluate(self.test)
-        for part in ("look", "consolidate"):  # LWF's forward pass, EWC's Fisher pass
-            setattr(learner.regulariser, part, self.timed(part, getattr(learner.regulariser, part)))
+        for part, verb in (("look", "prepare"), ("consolidate", "consolidate")):  # LWF's pass, EWC's Fisher pass
+            setattr(learner.regulariser, verb, self.timed(part, getattr(learner.regulariser, verb)))
         if "ewc" in self.name:
             minibatch, trunk = self.each(FISHER), learner.network.trunk
             learner.network.register_forward_hook(lambda *_: None if trunk.training else minibatch())

@@ -1,4 +1,4 @@
-"""Benchmarks: a source, the stream of each run, and the network and setting that go with it."""
+"""Benchmarks by name: a source, the stream of each run, its network and setting; and networks by name."""
 
 from everlearn.benchmarks.known import BENCHMARKS, Benchmark, absolute, benchmark_of, object_groups
 from everlearn.benchmarks.networks import make_network

@@ -1,4 +1,4 @@
-"""Sources of data: what a stream is made from."""
+"""Data: sources (downloaded, rendered or one's own), and the batches and labels that learners take."""
 
 from everlearn.data.arrays import npz
 from everlearn.data.cifar import cifar10, cifar100

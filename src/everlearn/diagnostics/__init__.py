@@ -1,4 +1,4 @@
-"""What the paper's section 5 reads off a run, said in words, from records alone. PyTorch is never imported here."""
+"""Alarms: what went wrong in a run, and which setting to change, from records alone. PyTorch is never imported here."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures as commands."""
+"""The paper's experiments as commands: its tables and figures, made again."""
 
 from everlearn.experiments.experiment import Experiment, Variant
 from everlearn.experiments.paper import EXPERIMENTS

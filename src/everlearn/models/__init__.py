@@ -1,4 +1,4 @@
-"""Networks as a trunk and output layers."""
+"""Networks, one kind a file: a trunk and output layers. `wrap` makes one of any module."""
 
 from everlearn.models.caffe import CaffeInput
 from everlearn.models.caffenet import caffenet, caffenet_128

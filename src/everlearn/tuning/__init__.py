@@ -1,4 +1,4 @@
-"""The paper's protocol: search on run 1 with held-out training data, then freeze what was found for the other runs."""
+"""The search for hyperparameters: on run 1 with held-out training data, then frozen for the other runs."""
 
 from everlearn.tuning.search import Search
 from everlearn.tuning.settings import write_settings
