@@ -1,19 +1,26 @@
 """Asking never writes: from any thread, at any moment, and what a snapshot answers it answers for ever."""
 
+import contextlib
 import copy
+import pickle
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import everlearn
 from everlearn import Batch, Step, Strategy
-from everlearn.errors import StateError
+from everlearn.errors import EverlearnError, StateError
 from everlearn.learning.snapshot import Snapshot
+from everlearn.models import Network, Output
 from tests.toys import CLASSES, NAMES, assert_same_state, plain_network, quick, three_outputs, toy_batch, toy_stream
 
 PROBE = toy_batch(range(CLASSES), n=2, seed=5).x
@@ -156,7 +163,7 @@ def test_a_copied_learner_learns_on(name: str) -> None:
 
 def test_learning_twice_at_once_is_refused() -> None:
     stream, learner = toy_stream(), quick("naive")
-    with pytest.raises(StateError, match=r"one call of learn at a time, got another one in on_step\. Wait"):
+    with pytest.raises(StateError, match=r"at a time, got another one in on_step\. Wait"):
         learner.learn(stream[0], on_step=lambda _: learner.learn(stream[1]))
     refused: list[BaseException] = []
 
@@ -224,3 +231,195 @@ def test_labels_of_a_batch_that_failed_are_forgotten() -> None:
     learner.learn((x, ["c", "d"] * 12))
     assert learner.classes_ == ["c", "d"]
     assert len(learner.history_) == 1
+
+
+def test_a_batch_that_failed_leaves_no_labels_in_what_others_are_answered() -> None:
+    learner, x = quick("ar1"), toy_batch([0, 1]).x
+
+    def stop(_: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn((x, ["cat", "dog"] * 12), on_step=stop)
+    assert learner.predict(x, "all").dtype == torch.long
+    learner.learn(toy_stream()[0])
+    assert learner.classes_ == [0, 1, 2]
+
+
+def test_a_second_learn_that_is_refused_touches_no_label() -> None:
+    learner, x, refused = quick("ar1"), toy_batch([0, 1]).x, list[BaseException]()
+
+    def other(_: Step) -> None:
+        def learn() -> None:
+            try:
+                learner.learn((x, ["c", "d"] * 12))
+            except StateError as error:
+                refused.append(error)
+
+        thread = threading.Thread(target=learn)
+        thread.start()
+        thread.join()
+
+    learner.learn((x, ["a", "b"] * 12), on_step=other)
+    assert refused
+    assert learner.classes_ == ["a", "b"]
+
+
+def test_states_without_labels_are_of_integers() -> None:
+    """States of 0.1.0 know of no labels: names must not take the places of numbers."""
+    learner = quick("ar1")
+    learner.learn(toy_stream()[0])
+    state = {name: value for name, value in learner.state_dict().items() if name != "labels"}
+    again = quick("ar1")
+    again.load_state_dict(state)
+    with pytest.raises(EverlearnError, match="kind"):
+        again.learn((toy_batch([3, 4]).x, ["a", "b"] * 12))
+    assert again.classes_ == [0, 1, 2]
+
+
+def test_parameters_outside_theta_are_a_snapshot_s_too() -> None:
+    """And a state that does not fit leaves them as they were."""
+
+    def network(seed: int) -> Network:
+        made = plain_network(seed=seed)
+        first = next(iter(made.trunk.parameters()))
+        first.requires_grad_(False)
+        return made
+
+    learner = quick("naive", network(0))
+    learner.learn(toy_stream()[0])
+    snapshot = learner.snapshot()
+    before, other = snapshot.scores(PROBE).clone(), quick("naive", network(1)).state_dict()
+    with pytest.raises(RuntimeError):
+        learner.load_state_dict({**other, "v": torch.zeros(3)})
+    assert torch.equal(learner.scores(PROBE), before)
+    learner.load_state_dict(other)
+    assert torch.equal(snapshot.scores(PROBE), before)
+    assert not learner.classes_
+
+
+@pytest.mark.parametrize("name", ["naive", "lwf"])
+def test_asking_while_a_state_is_loaded(name: str) -> None:
+    """Every answer is that of one state or of the other."""
+    learner = quick(name, plain_network(), head__growth="expanding")
+    states = [learner.state_dict()]
+    for batch in toy_stream()[:2]:
+        learner.learn(batch)
+        states.append(learner.state_dict())
+    known = []
+    for state in states[1:]:
+        learner.load_state_dict(state)
+        known.append(learner.scores(PROBE, "all"))
+    with asked_without_pause(lambda: learner.scores(PROBE, "all"), threads=4) as answers:
+        for k in range(200):
+            learner.load_state_dict(states[1 + k % 2])
+    assert all(any(torch.equal(answer, one) for one in known) for answer in answers)
+
+
+@pytest.mark.parametrize("name", ["ar1", "lwf"])
+def test_states_and_copies_from_other_threads_are_of_one_moment(name: str) -> None:
+    """While a batch is learnt they are those of the learner before it."""
+    learner, stream = quick(name, three_outputs(), head__growth="expanding"), toy_stream()
+    learner.learn(stream[0])
+    before, taken = learner.state_dict(), list[Any]()
+
+    def take(step: Step) -> None:
+        def copied() -> None:
+            taken.extend([learner.state_dict(), copy.deepcopy(learner).state_dict()])
+
+        if step.step % 2:
+            thread = threading.Thread(target=copied)
+            thread.start()
+            thread.join()
+
+    learner.learn(stream[1], on_step=take)
+    assert len(taken) == 6
+    for state in taken:
+        assert_same_state(state, before)
+
+
+def test_networks_that_keep_an_activation_or_normalise_their_weights() -> None:
+    """What a forward pass leaves in a module does not keep a learner from being asked and copied."""
+
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.layer = nn.utils.weight_norm(nn.Linear(64, 9))
+
+        def forward(self, x: Tensor) -> Tensor:
+            activation: Tensor = self.layer(x.flatten(1)).relu()
+            self.last = activation
+            return activation
+
+    learner = quick("naive", Network(Keeps(), [Output(nn.Linear(9, CLASSES))], input_shape=(1, 8, 8)))
+    for batch in toy_stream():
+        learner.learn(batch)
+        assert learner.scores(PROBE).isfinite().all()
+    copy.deepcopy(learner).learn(toy_batch([0, 1]))
+
+
+def test_a_pickled_learner_learns_on() -> None:
+    """For processes of one's own; files are for `everlearn.save`, since a pickle may execute anything."""
+    stream, learner = toy_stream(), quick("ar1", three_outputs())
+    learner.learn(stream[0])
+    again = pickle.loads(pickle.dumps(learner))
+    for one in (learner, again):
+        one.learn(stream[1])
+    assert_same_state(learner.state_dict(), again.state_dict())
+
+
+@pytest.mark.parametrize("where", ["turns.py", "theta.py", "assembled.py", "learner.py"])
+def test_interrupted_at_any_line_it_is_as_before_or_has_learnt(where: str) -> None:
+    """Ctrl-C at each line of the files around the loop, first and last time it runs; afterwards it learns the batch."""
+    stream = toy_stream(n=4)
+    home = str(Path(everlearn.__file__).parent / "learning" / where)
+    knobs = {"training__first__epochs": 1, "training__later__epochs": 1}
+    runs: dict[int, int] = {}
+
+    def counting(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_code.co_filename == home:
+            runs[frame.f_lineno] = runs.get(frame.f_lineno, 0) + 1
+        return counting
+
+    def learner() -> Strategy:
+        made = quick("ar1", plain_network(), **knobs)
+        made.learn(stream[0])
+        return made
+
+    whole = learner()
+    before = whole.state_dict()
+    traced(lambda: whole.learn(stream[1]), counting)
+    after = whole.state_dict()
+    source = Path(home).read_text().splitlines()
+    lines = {line: n for line, n in runs.items() if not source[line - 1].strip().startswith(("with ", "try:"))}
+    assert lines  # `with` and `try` are traced where no signal can strike
+    for line, times in lines.items():
+        for turn in {1, times}:
+            met, left = learner(), turn
+
+            def strike(frame: FrameType, event: str, _: Any, line: int = line) -> Any:
+                nonlocal left
+                if event == "line" and frame.f_code.co_filename == home and frame.f_lineno == line:
+                    left -= 1
+                    if left == 0:
+                        raise KeyboardInterrupt
+                return strike
+
+            with contextlib.suppress(KeyboardInterrupt):
+                traced(lambda met=met: met.learn(stream[1]), strike)  # type: ignore[misc]
+            assert met.i_ in (1, 2)
+            assert_same_state(met.state_dict(), before if met.i_ == 1 else after)
+            if met.i_ == 1:
+                met.learn(stream[1])
+            assert torch.equal(met.scores(PROBE), whole.scores(PROBE)), (where, line)
+
+
+def traced(call: Callable[[], object], trace: Any) -> None:
+    usual = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(usual)

@@ -18,14 +18,11 @@ def add(commands: Commands) -> None:
 
 def command_model(arguments: argparse.Namespace) -> None:
     """Write the file, and say what is in it."""
-    from everlearn.recipes.model_file import history_of
     from everlearn.runs.model import take_model
 
     header = take_model(arguments.run, arguments.out)
     if arguments.json:
         say(json.dumps(header))
     else:
-        history = history_of(header)
-        classes = {name for entry in history for name in entry["classes"]}
-        say(f"{header['recipe']['name']}, {len(history)} batches, {len(classes)} classes.")
+        say(f"{header['recipe']['name']}, {header['batches']} batches, {header['classes']} classes.")
     tell(f"The model: {arguments.out}. In Python: everlearn.load({str(arguments.out)!r})")

@@ -1,12 +1,11 @@
 """The slots on a network: what a strategy is made of, what may be asked of it, its state and its storage."""
 
 import copy
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from everlearn.learning.slots import Slots
 from everlearn.learning.snapshot import Snapshot
 from everlearn.learning.storage import Kept, Ledger, measure
 from everlearn.learning.theta import Theta
+from everlearn.learning.turns import Busy
 from everlearn.learning.unsplit import unsplit
 from everlearn.models.network import Network
 
@@ -33,6 +33,14 @@ class Within:
 
     step: int
     batch: str
+
+
+class Moment(NamedTuple):
+    """All that a learner is at one moment."""
+
+    snapshot: Snapshot
+    state: State
+    labels: Labels
 
 
 class Assembled(Learner):
@@ -72,12 +80,9 @@ class Assembled(Learner):
         self._n_i = 0
         self._held_within: dict[str, Kept] = {}
         self._features: tuple[Tensor, ...] = ()
-        self._before: State | None = None
         self._initial = mapped(self.weights(), Tensor.clone) if self.memory.restarts else None
         self._snapshot: Snapshot | None = None
-        self._learning: int | None = None  # the thread that learns
-        self._lock = threading.Lock()
-        self.turn = nullcontext()  # nobody waits: others are answered as before the batch
+        self.turn: Busy[Moment] = Busy(self._moment)  # others are answered as before the batch
 
     @property
     def seed(self) -> int:
@@ -92,37 +97,58 @@ class Assembled(Learner):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Assembled":
         """A learner of its own that learns on from here."""
-        network = copy.deepcopy(self.network, memo)
+        rebuild, parts = self.__reduce__()
+        return cast(Assembled, rebuild(*parts))
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """A copy, also for pickle: the network and the slots, with the state laid in."""
+        now = self._now()
+        network = copy.deepcopy(now.snapshot.network)
         for name, parameter in network.named_parameters():
-            parameter.requires_grad_(name in self._trains())  # also where Θ̄ is frozen just now
-        twin = type(self)(network, self.slots, seed=self.seed, device=self.device, ranks=self.ranks)
-        twin.load_state_dict(self._state())
-        twin.labels, twin.recipe_ = self.labels, self.recipe_
-        twin.history_ = copy.deepcopy(self.history_, memo)
-        return twin
+            parameter.requires_grad_(name in now.state["trainable weights"])  # also where Θ̄ is frozen just now
+        known = {"labels": now.labels, "recipe_": self.recipe_, "history_": copy.deepcopy(self.history_)}
+        known["_held_within"] = dict(self._held_within)
+        return _rebuilt, (type(self), network, self.slots, str(self.device), self.ranks, now.state, known)
 
     # --- asking -----------------------------------------------------------------------------------
 
     def snapshot(self) -> Predictor:
         """What it answers now, for ever. While a batch is being learnt, other threads get the learner before it."""
-        with self._lock:
-            if self._learning is None:
-                if self._snapshot is None:
-                    self._snapshot = Snapshot(self.network, self.head, self.labels)
-                return self._snapshot
-            if self._learning != threading.get_ident():
-                assert self._snapshot is not None
-                return self._snapshot
-        now = Snapshot(self.network, self.head, self.labels)  # in the middle of a batch, which will write on: a copy
-        for tensor in (*now.network.parameters(), *now.network.buffers()):
-            tensor.data = tensor.data.clone()
-        return now
+        if self.turn.mine:  # in the middle of a batch, which will write on
+            now = Snapshot(self.network, self.head, self.labels)
+            for tensor in (*now.network.parameters(), *now.network.buffers()):
+                tensor.data = tensor.data.clone()
+            return now
+        with self.turn.lock:
+            before = self.turn.elsewhere
+            return self._cached() if before is None else before.snapshot
+
+    def _cached(self) -> Snapshot:
+        """A snapshot of a learner that nobody changes, kept until somebody does."""
+        if self._snapshot is None:
+            self._snapshot = Snapshot(self.network, self.head, self.labels)
+        return self._snapshot
+
+    def _moment(self) -> Moment:
+        """All that the learner is, as somebody begins to change it: it goes on in new memory."""
+        before = Moment(self._cached(), {**self._state(), "v": self.theta.v.clone()}, self.labels)
+        self._snapshot = None
+        return before
+
+    def _now(self) -> Moment:
+        """All that the learner is, copied; in other threads than the one that changes it, all that it was before."""
+        if self.turn.mine:
+            return Moment(Snapshot(self.network, self.head, self.labels), self._copied(), self.labels)
+        with self.turn.lock:
+            return self.turn.elsewhere or Moment(self._cached(), self._copied(), self.labels)
 
     def _asked(self) -> Predictor:
         """A snapshot that is asked at once and dropped: on the learning thread nothing needs to be copied."""
-        if self._learning == threading.get_ident():
-            return Snapshot(self.network, self.head, self.labels)
-        return self.snapshot()
+        return Snapshot(self.network, self.head, self.labels) if self.turn.mine else self.snapshot()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Predictor]:
+        yield self._asked()
 
     @property
     def rows_(self) -> list[int]:
@@ -158,40 +184,25 @@ class Assembled(Learner):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """While a batch is learnt others are answered as before it; if it fails, the learner is as it was.
+        """A batch that fails leaves the learner as it was. That is not copied: the learner goes on in new memory."""
+        with nullcontext() if self.turn.mine else self.turn:
+            before = self.turn.before
+            assert before is not None
+            try:
+                self.theta.leave_memory()
+                with forked(self.device), unsplit(self.network, self.ranks):
+                    yield
+            except BaseException:
+                self._go_back(before.state)
+                raise
+            finally:
+                self._features = ()
 
-        What stood before is not copied: the learner goes on in new memory.
-        """
-        with self._lock:
-            if self._learning is not None:
-                raise StateError(
-                    sentence(
-                        "This learner is in the middle of a batch",
-                        expected="one call of learn at a time",
-                        got="another one" + (" in on_step" if self._learning == threading.get_ident() else ""),
-                        do="Wait until it returns; copy.deepcopy gives a learner that learns apart.",
-                    )
-                )
-            if self._snapshot is None:
-                self._snapshot = Snapshot(self.network, self.head, self.labels)
-            self._learning = threading.get_ident()
-        done = False
-        try:
-            self._before = {**self._state(), "v": self.theta.v.clone()}
-            self.theta.leave_memory()
-            with forked(self.device), unsplit(self.network, self.ranks):
-                yield
-            done = True
-        except BaseException:
-            self.theta.close()
-            if self._before is not None:
-                self._take(self._before)
-            raise
-        finally:
-            self._before, self._features = None, ()
-            with self._lock:
-                self._snapshot = None if done else self._snapshot
-                self._learning = None
+    def _go_back(self, state: State) -> None:
+        """Be again what the learner was, from wherever it was interrupted."""
+        self.theta.close()
+        self.theta.repoint()
+        self._take(state)
 
     # --- state and storage ------------------------------------------------------------------------
 
@@ -213,16 +224,23 @@ class Assembled(Learner):
             state = self._state()
             knobs = {"knobs": repr(self.slots), "batch": data.fingerprint}
             place = {"place in the stream": [self.i_, state["within"]]}
-            parts = ("shapes", "seed", "network", "v", "head", "regulariser")
+            parts = ("shapes", "seed", "network", "v", "head", "regulariser", "memory")
             return {**knobs, **place, **{part: state[part] for part in parts}}
 
         self.ranks.agree(held)
 
     def state_dict(self) -> State:
-        """Everything learnt, also in the middle of a batch; what later steps write into is copied."""
+        """Everything learnt, also in the middle of a batch; what later steps write into is copied.
+
+        While another thread learns a batch, it is the state before that.
+        """
+        now = self._now()
+        return {**now.state, "labels": now.labels.state()}
+
+    def _copied(self) -> State:
+        """The state with copies of what later steps write into."""
         state = self._state()
-        own = {"network": mapped(state["network"], Tensor.clone), "v": state["v"].clone()}
-        return {**state, **own, "labels": self.labels.state()}
+        return {**state, "network": mapped(state["network"], Tensor.clone), "v": state["v"].clone()}
 
     def _state(self) -> State:
         """The state with the network's own memory in it."""
@@ -262,17 +280,20 @@ class Assembled(Learner):
                     )
                 )
         labels = Labels.from_state(state.get("labels"))
-        before = {**self._state(), "v": self.theta.v.clone()}
-        self.theta.leave_memory()  # snapshots keep the old one
-        try:
-            self._take(state)
-        except Exception:
-            self._take(before)
-            raise
-        self.labels = labels
-        with self._lock:
-            if self._learning is None:
-                self._snapshot = None
+        with self.turn:
+            before = self.turn.before
+            assert before is not None
+            try:
+                self.theta.leave_memory(everything=True)  # snapshots keep the old one
+                self._take(state)
+            except BaseException:
+                self._go_back(before.state)
+                raise
+            if labels == Labels() and self.head.seen_:
+                labels = Labels(integers=True)  # states of 0.1.0 have no labels
+            self.labels = labels
+            learnt = self.i_ - (self.within_ is not None)
+            self.history_ = [entry for entry in self.history_ if entry["i"] <= learnt]
 
     def _take(self, state: State) -> None:
         own = partial(torch.Tensor.to, device=self.device, copy=True)  # later steps write into some of these
@@ -294,7 +315,8 @@ class Assembled(Learner):
         network = [self.theta.value, *self.network.parameters(), *self.network.buffers()]
         parts = {"network": network, "sgd.v": self.theta.v, "sgd.grad": self.theta.held, "initial": self._initial}
         slots = {"head": self.head, "regulariser": self.regulariser, "memory": self.memory}
-        return {**parts, **slots, "before": self._before, "features": self._features}
+        before = None if self.turn.before is None else self.turn.before.state
+        return {**parts, **slots, "before": before, "features": self._features}
 
     def storage(self) -> Ledger:
         """The paper's formula for this strategy beside what it really keeps."""
@@ -311,3 +333,13 @@ class Assembled(Learner):
 def is_output(name: str) -> bool:
     """Whether a weight of this name is an output layer's."""
     return name.startswith("outputs.")
+
+
+def _rebuilt(
+    kind: type[Assembled], network: Network, slots: Slots, device: str, ranks: Ranks, state: State, known: State
+) -> Assembled:
+    """What `Assembled.__reduce__` stands for."""
+    learner = kind(network, slots, device=device, ranks=ranks)
+    learner.load_state_dict(state)
+    vars(learner).update(known)
+    return learner

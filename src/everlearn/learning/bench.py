@@ -21,7 +21,7 @@ PASS_MINIBATCH = 256
 """Patterns that pass the network together where nothing is trained."""
 
 
-class Rows:
+class RowBook:
     """Which class has which row of the output layers; to be read, not written."""
 
     def __init__(self, head: "Head") -> None:
@@ -70,7 +70,7 @@ class Bench:
     ) -> None:
         self.theta, self.memory, self.training, self.seed = theta, memory, training, seed
         self.scope = Scope(theta, shared_only=head.shared_only)
-        self.rows = Rows(head)
+        self.rows = RowBook(head)
         self._head, self._ranks = head, ranks
 
     @property

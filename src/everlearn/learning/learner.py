@@ -1,15 +1,16 @@
 """The protocol of a learner: all that runs, engines, reports and pages know of one, whatever it is inside."""
 
 import copy
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from everlearn._kit.state import State
@@ -17,6 +18,7 @@ from everlearn.data.batch import Array, Batch, as_batch
 from everlearn.data.labels import Labels
 from everlearn.learning.evaluation import Accuracy, accuracy
 from everlearn.learning.storage import Ledger, measure
+from everlearn.learning.turns import Turn
 
 Rows = Literal["all", "seen"]
 
@@ -83,7 +85,9 @@ class Predictor(ABC):
     @property
     def classes_(self) -> list[Any]:
         """The classes seen so far, as the user named them: one for each column of `scores(x)`."""
-        return self.labels.names([self.rows_[row] for row in self.columns("seen")])
+        with self._reading() as asked:
+            rows = asked.rows_
+            return asked.labels.names([rows[row] for row in asked.columns("seen")])
 
     def predict(self, x: Array, rows: Rows = "seen", *, batch: int | None = None) -> Any:
         """The class of the highest score for each pattern.
@@ -95,10 +99,10 @@ class Predictor(ABC):
         Returns:
             Classes as they were taught: a tensor of integers, or a NumPy array of other labels.
         """
-        asked = self.snapshot()  # one state for all three questions
-        best = asked.scores(x, rows, batch=batch).argmax(dim=1).cpu()
-        numbers = torch.tensor([asked.rows_[row] for row in asked.columns(rows, batch=batch)])[best]
-        return asked.labels.decode(numbers)
+        with self._reading() as asked:  # one state for all three questions
+            best = asked.scores(x, rows, batch=batch).argmax(dim=1).cpu()
+            numbers = torch.tensor(asked.rows_)[asked.columns(rows, batch=batch)][best]
+            return asked.labels.decode(numbers)
 
     def evaluate(self, batch: Any, *, task: int | None = None) -> Accuracy:
         """The share of patterns classified right, over all rows and over the classes seen.
@@ -107,48 +111,42 @@ class Predictor(ABC):
             batch: patterns with their classes, in any form that `learn` takes.
             task: the batch (1-based) whose classes alone are scored (MT).
         """
-        asked = self.snapshot()
-        known = asked.labels.encoded(as_batch(batch))
-        y = known.y.cpu().numpy()
+        with self._reading() as asked:
+            known = asked.labels.encoded(as_batch(batch))
+            return asked._accuracy(known, known.y.cpu().numpy(), task)
+
+    def _accuracy(self, batch: Batch, y: NDArray[np.int64], task: int | None) -> Accuracy:
+        """`evaluate`, for classes that are numbers."""
+        classes = torch.tensor(self.rows_)
         if task is not None:
-            columns = torch.tensor([asked.rows_[row] for row in asked.columns(batch=task)])
-            share = accuracy(columns[asked.scores(known.x, batch=task).argmax(dim=1).cpu()].numpy(), y)
+            best = self.scores(batch.x, batch=task).argmax(dim=1).cpu()
+            share = accuracy(classes[self.columns(batch=task)][best].numpy(), y)
             return Accuracy(share, share)
-        rows = [*asked.columns("all")]
-        seen = torch.tensor([rows.index(row) for row in asked.columns("seen")], dtype=torch.long)
+        rows = [*self.columns("all")]
+        seen = torch.tensor([rows.index(row) for row in self.columns("seen")], dtype=torch.long)
         if not len(seen):
-            asked.scores(known.x, "seen")  # refuses, and says why
-        scores = asked.scores(known.x, "all").cpu()  # one pass for both
-        classes = torch.tensor(asked.rows_)[rows]
-        every, among_seen = classes[scores.argmax(dim=1)], classes[seen][scores[:, seen].argmax(dim=1)]
+            self.scores(batch.x, "seen")  # refuses, and says why
+        scores = self.scores(batch.x, "all").cpu()  # one pass for both
+        every = classes[rows][scores.argmax(dim=1)]
+        among_seen = classes[rows][seen][scores[:, seen].argmax(dim=1)]
         return Accuracy(all_rows=accuracy(every.numpy(), y), seen=accuracy(among_seen.numpy(), y))
+
+    @contextmanager
+    def _reading(self) -> Iterator["Predictor"]:
+        """Something to ask several questions of one state."""
+        yield self
 
     def snapshot(self) -> "Predictor":
         """What it answers now, for ever: any number of threads may ask it while the learner goes on."""
         return self
 
 
-class Turn:
-    """A lock that one thread may take again; a copy of a learner has one of its own."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Turn":
-        return Turn()
-
-
 class Learner(Predictor):
     """Learns batches one after the other, and classifies every class seen so far.
 
     A learner implements `learn_batch`, `rows_`, `columns`, `scores`, `state_dict` and `load_state_dict`; the rest has a
-    default. `i_` is the number of batches begun, which `learn_batch` counts. `labels` and `history_` are kept for it.
+    default. `i_` is the number of batches begun, which `learn_batch` counts. `labels` and `history_` are kept for it;
+    `everlearn.save` keeps them in its file, and its state need not have them.
     """
 
     i_: int = 0
@@ -184,25 +182,17 @@ class Learner(Predictor):
         """
         given = as_batch(batch)
         with self.turn:
-            before = self.labels
-            self.labels, numbered = before.grown(given)
+            before, i = self.labels, self.i_
+            labels, numbered = before.grown(given)
+            entry = _entry(numbered, labels)
             try:
+                self.labels = labels
                 self.learn_batch(numbered, on_step)
+                self.history_.append({"i": self.i_, **entry})
             except BaseException:
-                self.labels = before
+                if self.i_ == i:  # rolled back, and not interrupted just after the batch was learnt
+                    self.labels = before
                 raise
-        counts = dict(zip(self.labels.names(list(numbered.counts)), numbered.counts.values(), strict=True))
-        self.history_.append(
-            {
-                "i": self.i_,
-                "when": datetime.now(UTC).isoformat(timespec="seconds"),
-                "patterns": len(numbered),
-                "classes": counts,
-                "shape": list(numbered.x.shape[1:]),
-                "dtype": str(numbered.x.dtype).removeprefix("torch."),
-                "values": [float(end) for end in torch.aminmax(numbered.x)],
-            }
-        )
 
     @abstractmethod
     def learn_batch(self, batch: Batch, on_step: OnStep | None = None) -> None:
@@ -249,7 +239,25 @@ class Learner(Predictor):
         kept = measure({"state": self.state_dict()})
         return Ledger("", 0, kept, kept)
 
+    @contextmanager
+    def _reading(self) -> Iterator[Predictor]:
+        with self.turn:
+            yield self
+
     def snapshot(self) -> Predictor:
         """What it answers now, for ever; by default a copy, which waits for a batch that is being learnt."""
         with self.turn:
             return copy.deepcopy(self)
+
+
+def _entry(batch: Batch, labels: Labels) -> dict[str, Any]:
+    """What `history_` says of a batch; the range of values by its first thousand patterns."""
+    counts = batch.counts
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "patterns": len(batch),
+        "classes": dict(zip(labels.names(list(counts)), counts.values(), strict=True)),
+        "shape": list(batch.x.shape[1:]),
+        "dtype": str(batch.x.dtype).removeprefix("torch."),
+        "values": [float(end) for end in torch.aminmax(batch.x[:1000])],
+    }

@@ -25,8 +25,8 @@ class Strategy(Assembled):
 
     def learn_batch(self, batch: Batch, on_step: OnStep | None = None) -> None:
         """Learn B_i, whole or not at all; a learner whose state is from the middle of B_i resumes there."""
+        self._check(batch)
         with self._whole():
-            self._check(batch)
             self._learn(batch, on_step)
 
     def _learn(self, batch: Batch, on_step: OnStep | None) -> None:
@@ -128,7 +128,9 @@ class Strategy(Assembled):
         hard = self.head.hard_targets(rows[idx])
 
         def terms(k: int, o: Tensor) -> Terms:
-            return self.regulariser.loss_terms(o, hard, Minibatch(k, idx, n, self.head.s, replayed))
+            found = self.regulariser.loss_terms(o, hard, Minibatch(k, idx, n, self.head.s, replayed))
+            self.regulariser.check_together(found, self.ranks.size)
+            return found
 
         return L_of(self.head.outputs, outputs, terms)
 

@@ -58,7 +58,10 @@ def gradient(theta: Theta, scope: Scope, loss: Loss, x: Tensor, y: Tensor, ranks
     with evaluation_mode(theta.network), torch.enable_grad():
         every = torch.arange(len(y), device=x.device)
         L = ranks.mean(every, lambda idx: loss(theta.network(x.index_select(0, idx)), y[idx]))
-        found = torch.autograd.grad(L, [parameters[s.name] for s in segments], allow_unused=True)
+        trained = [parameters[s.name] for s in segments]
+        found = (
+            torch.autograd.grad(L, trained, allow_unused=True) if trained and L.requires_grad else [None] * len(trained)
+        )
     out = torch.zeros_like(scope.value)
     for segment, part in zip(segments, found, strict=True):
         if part is not None:

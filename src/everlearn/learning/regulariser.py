@@ -8,6 +8,7 @@ from torch import Tensor
 from everlearn._kit.histograms import Json
 from everlearn._kit.knobs import learnt_names
 from everlearn.data.batch import Batch
+from everlearn.errors import ConfigError, sentence
 from everlearn.learning.bench import Bench
 from everlearn.learning.loss import Minibatch, Term, Terms
 from everlearn.learning.theta import Extend
@@ -28,6 +29,7 @@ class Regulariser:
     name: ClassVar[str] = "none"
     shaping: ClassVar[tuple[str, ...]] = ()  # knobs that a state must share
     takes_replay: ClassVar[bool] = True  # whether its terms know what to do with replayed patterns
+    together: ClassVar[bool] = False  # whether tensors among its terms are means over all rows of the logits
     why: ClassVar[dict[str, str]] = {}  # what each field that holds tensors is, for the ledger
 
     bench: Bench = field(init=False, repr=False, compare=False)
@@ -74,6 +76,23 @@ class Regulariser:
             The terms, `hard` among them or not: cross-entropies as `Term`, or any other scalar tensor.
         """
         return [hard]
+
+    def check_together(self, terms: Terms, processes: int) -> None:
+        """Refuse terms that several processes cannot share out: each has a part of the minibatch, weighted by its size.
+
+        Args:
+            terms: what `loss_terms` gave.
+            processes: how many learn it together.
+        """
+        if processes > 1 and not self.together and not all(isinstance(term, Term) for term in terms):
+            raise ConfigError(
+                sentence(
+                    f"{self.name}'s loss cannot be shared out between processes",
+                    expected="cross-entropies, or together = True for means over all rows of the logits",
+                    got="a tensor",
+                    do="Start it without torchrun.",
+                )
+            )
 
     def constrain(self) -> None:
         """After the backward pass: change `bench.scope.grad`."""

@@ -26,6 +26,7 @@ class Snapshot(Predictor):
     def __init__(self, network: Network, head: Head, labels: Labels) -> None:
         self.network = _alias(network, head.test_rows())
         self.head, self.labels = copy.copy(head), labels  # what a head has learnt is replaced, never written into
+        vars(self.head).pop("bench", None)  # so that a snapshot holds no memory and no momentum
 
     @property
     def rows_(self) -> list[int]:
@@ -74,6 +75,11 @@ def _alias(network: Network, rows: Sequence[Tensor] | None) -> Network:
         shared[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=False)
     for buffer in network.buffers():
         shared[id(buffer)] = buffer.detach()
+    for module in network.modules():  # what a forward pass left behind, such as an activation, cannot be copied
+        for value in vars(module).values():
+            for part in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(part, Tensor) and id(part) not in shared:
+                    shared[id(part)] = part.detach()
     twin: Network = copy.deepcopy(network, dict(shared))
     if rows is not None:
         _lay_in(twin, iter(rows).__next__)

@@ -219,12 +219,23 @@ class Theta:
                     )
                 )
 
-    def leave_memory(self) -> None:
-        """Go on in new memory, statistics too: whoever holds the old keeps it as it is now."""
+    def leave_memory(self, *, everything: bool = False) -> None:
+        """Go on in new memory, statistics too: whoever holds the old keeps it as it is now.
+
+        Args:
+            everything: the parameters outside Θ too, which no training writes into.
+        """
         self.check_aliasing()
         self._repoint(self.value.clone())
         for buffer in self.network.buffers():
             buffer.data = buffer.data.clone()
+        for name, parameter in self.network.named_parameters() if everything else ():
+            if name not in self._names:
+                parameter.data = parameter.data.clone()
+
+    def repoint(self) -> None:
+        """Make all parameters views into Θ again, wherever something was interrupted."""
+        self._repoint(self.value)
 
     def _repoint(self, value: Tensor) -> None:
         """Make the network's parameters views into this vector."""

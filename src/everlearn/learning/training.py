@@ -58,7 +58,7 @@ class Phase:
             steps: how many steps the batch has.
         """
         shares, factors = zip(*self.schedule, strict=True)
-        return self.eta * float(np.interp(step / steps, shares, factors))
+        return self.eta * float(np.interp(step / max(1, steps), shares, factors))
 
     @property
     def etas(self) -> tuple[float, float]:

@@ -4,6 +4,7 @@ It is a state as `save_state` writes it: safetensors with JSON in the header, a 
 or not at all. Nothing in it is executed, and no data set is needed to read it.
 """
 
+import copy
 import os
 from collections.abc import Mapping
 from math import prod
@@ -20,6 +21,7 @@ from everlearn.errors import ConfigError, EverlearnError, NetworkError, StateErr
 from everlearn.learning.learner import Learner
 from everlearn.models.network import Network
 from everlearn.recipes.known import BASELINE
+from everlearn.recipes.parts import KINDS
 from everlearn.recipes.recipe import described_network
 from everlearn.recipes.registry import recipe_of
 from everlearn.recipes.slot_recipe import slot_knobs
@@ -52,7 +54,8 @@ def save(learner: Learner, path: str | os.PathLike[str], *, about: Mapping[str, 
     ...     load(f"{folder}/pets.everlearn").classes_
     ['cat', 'dog']
     """
-    write(path, {**header(learner), "about": dict(about or {}), "learner": learner.state_dict()})
+    source = copy.deepcopy(learner)  # one moment, whatever other threads do
+    write(path, {**header(source), "about": dict(about or {}), "learner": source.state_dict()})
 
 
 def write(path: str | os.PathLike[str], model: State) -> None:
@@ -102,6 +105,16 @@ def _by_slots(learner: Learner) -> dict[str, Any]:
                 "This learner cannot be built again from a file",
                 expected="one that was built by its strategy's name",
                 got=type(learner).__name__,
+                do="Register a recipe for it (everlearn.recipes.register), and build it with everlearn.build.",
+            )
+        )
+    unknown = [kind for place, kind in zip(KINDS, slots.names, strict=True) if kind not in KINDS[place]]
+    if unknown:
+        raise ConfigError(
+            sentence(
+                "This learner cannot be built again from a file",
+                expected="slots of Everlearn, or a recipe for those of other packages",
+                got=unknown,
                 do="Register a recipe for it (everlearn.recipes.register), and build it with everlearn.build.",
             )
         )
@@ -216,6 +229,8 @@ def _network(model: State) -> Network:
             )
         )
     made_again: Network = maker(classes, **arguments)
+    for name, parameter in made_again.named_parameters():
+        parameter.requires_grad_(name not in made.get("fixed", ()))
     return made_again
 
 

@@ -265,7 +265,8 @@ def described_network(network: "Network") -> dict[str, Any]:
     """How a network can be made again, or what it needs."""
     trunk = type(network.trunk)
     needs = f"a Network around {trunk.__module__}.{trunk.__qualname__}, for patterns of shape {network.input_shape}"
-    return network.made or {"needs": needs}
+    fixed = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
+    return {**(network.made or {"needs": needs}), **({"fixed": fixed} if fixed else {})}
 
 
 def check_network(network: Any) -> None:

@@ -161,8 +161,9 @@ class Quadratic(Regulariser):
         return "2·(m − s·pn)" if shared_only else "2·m"
 
     def state(self) -> dict[str, Any]:
-        return {"F": self.F_, "theta_star": self.theta_star_, "consolidated": self.consolidated_}
+        kept = {"F": self.F_, "theta_star": self.theta_star_, "consolidated": self.consolidated_}
+        return {**kept, "F_i": self.F_i_}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.F_, self.theta_star_, self.consolidated_ = state["F"], state["theta_star"], state["consolidated"]
-        self.F_i_ = self._pulls = None
+        self.F_i_, self._pulls = state.get("F_i"), None

@@ -7,7 +7,7 @@ from everlearn.errors import RunError, sentence
 from everlearn.recipes.model_file import header, write
 from everlearn.runs.config import Config
 from everlearn.runs.folder import RunFolder
-from everlearn.runs.runner import gone, learner_of
+from everlearn.runs.runner import gone, learner_of, named
 
 
 def take_model(run: Path, out: Path) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def take_model(run: Path, out: Path) -> dict[str, Any]:
         out: the file to write.
 
     Returns:
-        The model's header: strategy, knobs, network, classes and history.
+        The model's header, and how many batches and classes it has learnt.
 
     Raises:
         RunError: there is nothing learnt there, or the run stopped in the middle of a batch.
@@ -50,6 +50,8 @@ def take_model(run: Path, out: Path) -> dict[str, Any]:
     if model is None:  # a checkpoint of 0.1.0: the learner is built from its config and data
         names = Config.__dataclass_fields__
         config = Config(**{name: value for name, value in stored.items() if name in names})
-        model = {**header(learner_of(config, folder)), "about": {"benchmark": config.benchmark, "run": config.run}}
+        about = {"benchmark": config.benchmark, "run": config.run}
+        labels = named(stored.get("class_names", [])).state()
+        model = {**header(learner_of(config, folder)), "labels": labels, "about": about}
     write(out, {**model, "learner": state["learner"]})
-    return dict(model)
+    return {**model, "batches": state["i"], "classes": len({c for r in folder.records() for c in r["classes"]})}

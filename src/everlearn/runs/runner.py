@@ -230,7 +230,11 @@ class Runner:
         state: State = {
             "i": self.learner.i_,
             "within": self.within,
-            "model": {**header(self.learner), "labels": Labels(self._names()).state(), "about": self._source()},
+            "model": {
+                **header(self.learner),
+                "labels": named(self.stream.source.classes).state(),
+                "about": self._source(),
+            },
             "learner": self.learner.state_dict(),
             "untrained": self.untrained,
             "before": self.before,
@@ -289,11 +293,6 @@ class Runner:
             "hyperparameters": self.config.hyperparameters,
         }
 
-    def _names(self) -> list[str] | None:
-        """The names of the classes, where each is another."""
-        names = list(self.stream.source.classes)
-        return names if len(set(names)) == len(names) else None
-
     def _source(self) -> dict[str, Any]:
         """What a model that is taken out of this run says of it."""
         return {"benchmark": self.config.benchmark, "run": self.config.run, "made": command()}
@@ -312,6 +311,11 @@ def learner_of(config: Config, folder: RunFolder) -> Learner:
     _, _, learner = prepare(config.benchmark, **choices(config))
     learner.load_state_dict(state["learner"])
     return learner
+
+
+def named(names: Sequence[str]) -> Labels:
+    """Classes by their names, where each has another; else by their numbers."""
+    return Labels(list(names)) if names and len(set(names)) == len(names) else Labels(integers=True)
 
 
 def gone(folder: RunFolder) -> RunError:
