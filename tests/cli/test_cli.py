@@ -91,7 +91,7 @@ def test_list_names_strategies_and_benchmarks() -> None:
     assert "split-N:SOURCE " in everlearn("list", "benchmarks").stdout
 
 
-def test_run_writes_records_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_writes_records_for_scripts(tmp_path: Path) -> None:
     done = everlearn("run", "--benchmark", "digits", "--strategy", "ar1", "--run", "1", "--out", str(tmp_path), *FAST)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when not a terminal
@@ -101,8 +101,8 @@ def test_run_writes_records_for_scripts(tmp_path: Path, capsys: pytest.CaptureFi
     assert {*wanted.split(), "change", "seconds_train", "seconds_eval", "storage"} <= set(records[0])
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["command"].startswith("everlearn run --benchmark digits --strategy ar1")
-    assert main(["run", "--benchmark=digits", "--strategy=ar1", f"--out={tmp_path}", "--json", *FAST]) == 0
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == records
+    again = everlearn("run", "--benchmark", "digits", "--strategy", "ar1", "--out", str(tmp_path), "--json", *FAST)
+    assert [json.loads(line) for line in again.stdout.splitlines()] == records
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_compare_runs_in_parallel_and_writes_the_page(tmp_path: Path) -> None:
     folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("records.jsonl"))
     assert folders == ["cwr+/run-1", "cwr+/run-2", "naive/run-1", "naive/run-2"]
     alone = tmp_path / "alone"
-    assert main(["run", "--benchmark=digits", "--strategy=cwr+", "--run=2", f"--out={alone}", *FAST]) == 0
+    everlearn("run", "--benchmark", "digits", "--strategy", "cwr+", "--run", "2", "--out", str(alone), *FAST)
     pairs = zip(read_lines(alone / "records.jsonl"), read_lines(tmp_path / "cwr+/run-2/records.jsonl"), strict=True)
     assert all(a["confusion"] == b["confusion"] and a["change"] == b["change"] for a, b in pairs)
 

@@ -27,7 +27,7 @@ def si(lam: float, w: float) -> dict[str, Any]:
     return {"si.lam": lam, "si.w_1": w, "si.w_i": w}
 
 
-SHORT = rates((3, 0.0011), (2, 0.00065))
+SHORT = rates((3, 0.0011), (4, 0.00065))
 LWF = {**rates((6, 0.0052), (4, 0.0017)), "lwf.map": [[0.66, 0.9], [0.32, 0.83]]}
 RUNS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "naive": ("naive", 2, SHORT),

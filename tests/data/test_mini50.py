@@ -68,7 +68,7 @@ def learnt(source: Source) -> tuple[Learner, Batch]:
     """A small network that has learnt three of four frames of every training video, and the frames left out."""
     x, y = source.train.x, source.train.y
     held = np.arange(len(y)) % 4 == 3
-    knobs = {"training.minibatch": 64, "training.first.epochs": 10}
+    knobs = {"training.minibatch": 32, "training.first.epochs": 5}
     learner = build("naive", small(50, (3, 32, 32), normalise=True), knobs=knobs)
     learner.learn(Batch(x[~held], y[~held]))
     return learner, Batch(x[held], y[held])
