@@ -254,3 +254,29 @@ def test_output_layers_may_be_of_any_kind() -> None:
     learner = everlearn.build("naive", network)
     assert learner.recipe_ is not None
     assert learner.recipe_["network"]["needs"].startswith("a Network around torch.nn.modules.flatten.Flatten")
+
+
+def test_fixed_parameters_stay_fixed(tmp_path: Path) -> None:
+    network = small(7, (1, 8, 8), width=4)
+    next(network.trunk.parameters()).requires_grad_(False)
+    learner = everlearn.build("naive", network, knobs=QUICK)
+    learner.learn(toy_stream()[0])
+    everlearn.save(learner, tmp_path / "m")
+    assert torch.equal(everlearn.load(tmp_path / "m").scores(PROBE), learner.scores(PROBE))
+
+
+def test_slots_that_no_file_can_name_are_refused_when_saved(tmp_path: Path) -> None:
+    class Mine(SI):
+        name = "mine"
+
+    learner = Strategy(small(7, (1, 8, 8)), Slots(CWR(init="zero", shift="batch"), Mine()))
+    with pytest.raises(ConfigError, match=r"cannot be built again from a file.*got \['mine'\]"):
+        everlearn.save(learner, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensors_among_the_terms_are_refused_for_several_processes() -> None:
+    regulariser, term = SI(), torch.zeros(())
+    regulariser.check_together([term], processes=1)
+    with pytest.raises(ConfigError, match="cannot be shared out between processes"):
+        regulariser.check_together([term], processes=2)
